@@ -1,0 +1,1 @@
+//! Recordings, histograms, statistics and verdicts.

@@ -1,0 +1,1 @@
+//! Linux: namespaces, netlink, TAP, AF_PACKET, clocks and the real executor.

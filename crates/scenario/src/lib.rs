@@ -1,0 +1,1 @@
+//! From a scenario file to a plan, from the plan to a run, from the run to a recording.
