@@ -73,12 +73,7 @@ impl Default for Codel {
 impl Default for Pie {
     /// RFC 8033 4.1 and 5.1: target 15 ms, update every 15 ms, burst 150 ms.
     fn default() -> Self {
-        Self {
-            target: Span::from_millis(15),
-            update: Span::from_millis(15),
-            burst: Span::from_millis(150),
-            ecn: false,
-        }
+        Self { target: Span::from_millis(15), update: Span::from_millis(15), burst: Span::from_millis(150), ecn: false }
     }
 }
 
