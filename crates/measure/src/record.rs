@@ -1,0 +1,222 @@
+//! What is kept of a cell: the rows of `cells.csv`, `samples.csv` and `links.csv`.
+
+use engine::Span;
+use hdrhistogram::Histogram;
+
+use crate::Scalar;
+
+/// One cell that ran to its end.
+#[derive(Clone, Debug)]
+pub struct CellRecord {
+    /// Number of the cell in the plan.
+    pub cell: u32,
+    /// Which repeat, from 0.
+    pub repeat: u32,
+    /// How often it had been run before, because it was spoiled.
+    pub attempt: u32,
+    /// Key and value of each swept axis.
+    pub coordinates: Vec<(String, Scalar)>,
+    /// Seed of the cell's random streams.
+    pub seed: u64,
+    /// What ran.
+    pub flows: Vec<FlowRecord>,
+    /// What the links did.
+    pub pipes: Vec<PipeRecord>,
+    /// What the machine did.
+    pub health: Health,
+    /// Lateness of sent packets in ns and one-way delays in ns, by name.
+    pub histograms: Vec<(String, Histogram<u64>)>,
+}
+
+/// One flow of a cell.
+#[derive(Clone, Debug, Default)]
+pub struct FlowRecord {
+    /// Its name in the scenario.
+    pub flow: String,
+    /// Site it is sent from.
+    pub from: String,
+    /// Site it is sent to.
+    pub to: String,
+    /// `tcp`, `udp` or `ping`.
+    pub protocol: &'static str,
+    /// What sent it: `own`, `iperf3`, `smoltcp`.
+    pub engine: &'static str,
+    /// Rate the application offers, if it is limited.
+    pub offered_bit_s: Option<f64>,
+    /// How long the connection took to be established (TCP); absent if it never was.
+    pub connect: Option<Span>,
+    /// Length of the measured time, after the warm-up.
+    pub measured: Span,
+    /// Bytes the application gave to the transport in that time.
+    pub sent_bytes: u64,
+    /// Bytes the receiving application got in that time.
+    pub received_bytes: u64,
+    /// Packets, for protocols that count them.
+    pub packets: Option<PacketCounts>,
+    /// One-way delay in seconds.
+    pub delay: Option<Quantiles>,
+    /// Round-trip time in seconds.
+    pub rtt: Option<Quantiles>,
+    /// Interarrival jitter in seconds (RFC 3550 6.4.1).
+    pub jitter_s: Option<f64>,
+    /// Segments sent again.
+    pub retransmits: Option<u64>,
+    /// The measured time in intervals.
+    pub intervals: Vec<Interval>,
+    /// Why there is no more than this, if something went wrong.
+    pub error: Option<String>,
+}
+
+/// Packets of a flow that numbers them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PacketCounts {
+    /// Sent in the measured time.
+    pub sent: u64,
+    /// Of those, how many arrived at least once.
+    pub received: u64,
+    /// Copies beyond the first.
+    pub duplicated: u64,
+    /// Arrived after one that was sent later.
+    pub reordered: u64,
+}
+
+/// One interval of a flow.
+#[derive(Clone, Debug, Default)]
+pub struct Interval {
+    /// Start, from the start of the measured time.
+    pub start: Span,
+    /// End.
+    pub end: Span,
+    /// Bytes the receiving application got.
+    pub received_bytes: u64,
+    /// Segments sent again.
+    pub retransmits: Option<u64>,
+    /// Smoothed round-trip time at the end of the interval (TCP) or median (ping), in seconds.
+    pub rtt_s: Option<f64>,
+    /// Congestion window at the end, in bytes.
+    pub cwnd_bytes: Option<u64>,
+    /// Packets sent and received in the interval.
+    pub packets: Option<PacketCounts>,
+    /// Median one-way delay in seconds.
+    pub delay_s: Option<f64>,
+    /// Jitter at the end, in seconds.
+    pub jitter_s: Option<f64>,
+}
+
+/// Quantiles of a sample, in seconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Quantiles {
+    /// How many values.
+    pub count: u64,
+    /// Smallest.
+    pub min: f64,
+    /// Median.
+    pub p50: f64,
+    /// 90th percentile.
+    pub p90: f64,
+    /// 99th percentile.
+    pub p99: f64,
+    /// Largest.
+    pub max: f64,
+}
+
+/// One pipe of one direction of a link.
+#[derive(Clone, Debug, Default)]
+pub struct PipeRecord {
+    /// The link's name.
+    pub link: String,
+    /// `up` or `down`.
+    pub direction: &'static str,
+    /// The pipe's name; `main` for packets no branch took.
+    pub pipe: String,
+    /// Packets that came.
+    pub offered_packets: u64,
+    /// Their bytes on the link.
+    pub offered_bytes: u64,
+    /// Packets that left.
+    pub delivered_packets: u64,
+    /// Their bytes on the link.
+    pub delivered_bytes: u64,
+    /// Packets that did not leave, by reason.
+    pub drops: Vec<(&'static str, u64)>,
+    /// Packets marked with ECN CE.
+    pub marked: u64,
+    /// Extra copies made.
+    pub duplicated: u64,
+    /// Packets in which a bit was flipped.
+    pub corrupted: u64,
+    /// Most packets that waited.
+    pub queue_peak_packets: u64,
+    /// Most bytes that waited.
+    pub queue_peak_bytes: u64,
+}
+
+/// How well the machine kept up while the cell ran.
+#[derive(Clone, Debug, Default)]
+pub struct Health {
+    /// Packets the executor sent.
+    pub packets: u64,
+    /// Of those, sent later than `late_limit` after their time.
+    pub late_packets: u64,
+    /// What counts as late.
+    pub late_limit: Span,
+    /// Lateness in seconds.
+    pub lateness: Quantiles,
+    /// Times the executor was kept from the CPU for longer than the stated limit.
+    pub stalls: u64,
+    /// Their total length.
+    pub stalled: Span,
+    /// Packets the kernel lost between a site and the executor.
+    pub kernel_drops: u64,
+    /// CPU time in seconds by part (`emulator`, `endpoints`, `kernel`).
+    pub cpu_s: Vec<(&'static str, f64)>,
+    /// Share of the machine's CPU time in use while the cell ran, 0 to 1.
+    pub machine_busy: f64,
+    /// Share taken by the hypervisor, 0 to 1.
+    pub machine_steal: f64,
+    /// Most cells that ran at the same time.
+    pub cells_beside: u32,
+    /// Why the cell's figures cannot be trusted, if so.
+    pub spoiled: Option<String>,
+}
+
+impl FlowRecord {
+    /// Goodput over the measured time in bit/s.
+    #[must_use]
+    pub fn goodput_bit_s(&self) -> f64 {
+        if self.measured == Span::ZERO {
+            return 0.0;
+        }
+        self.received_bytes as f64 * 8.0 / self.measured.as_secs_f64()
+    }
+}
+
+impl PacketCounts {
+    /// Share of packets that did not arrive; 0 if none was sent.
+    #[must_use]
+    pub fn loss_ratio(&self) -> f64 {
+        if self.sent == 0 {
+            return 0.0;
+        }
+        (self.sent - self.received.min(self.sent)) as f64 / self.sent as f64
+    }
+}
+
+impl Quantiles {
+    /// The quantiles of a histogram of nanoseconds, or `None` if it is empty.
+    #[must_use]
+    pub fn of_nanos(histogram: &Histogram<u64>) -> Option<Self> {
+        if histogram.is_empty() {
+            return None;
+        }
+        let at = |quantile| histogram.value_at_quantile(quantile) as f64 / 1e9;
+        Some(Self {
+            count: histogram.len(),
+            min: histogram.min() as f64 / 1e9,
+            p50: at(0.50),
+            p90: at(0.90),
+            p99: at(0.99),
+            max: histogram.max() as f64 / 1e9,
+        })
+    }
+}

@@ -1,0 +1,158 @@
+//! A checked plan: everything a run needs, with nothing left to look up or to refuse.
+
+use engine::{Rate, Size, Span};
+use link::DirectionConfig;
+use measure::{Scalar, Study};
+use serde::{Deserialize, Serialize};
+
+/// What `run` does. Kept as `plan.json` with the results.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Plan {
+    /// Version of this layout and of the results directory.
+    pub schema: u32,
+    /// Version of Narrows that made it.
+    pub version: String,
+    /// The scenario's name.
+    pub name: String,
+    /// What it is for.
+    pub description: String,
+    /// The file as it was, `--set` and `--quick` not applied.
+    pub source: String,
+    /// Whether `--quick` was given.
+    pub quick: bool,
+    /// `--set` options, in order.
+    pub set: Vec<String>,
+    /// Seed of the run; every cell's seed derives from it.
+    pub seed: u64,
+    /// The questions the run answers.
+    pub study: Study,
+    /// What is run, in canonical order: last axis fastest, repeats outermost.
+    pub cells: Vec<Cell>,
+}
+
+/// One point of the sweep.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Cell {
+    /// Position in [`Plan::cells`].
+    pub id: u32,
+    /// Which repeat, from 0.
+    pub repeat: u32,
+    /// Key and value of each axis, in the order of the file.
+    pub coordinates: Vec<(String, Scalar)>,
+    /// Seed of the cell's random streams.
+    pub seed: u64,
+    /// Names of the sites.
+    pub sites: Vec<String>,
+    /// The links between them. Every site that takes part in a flow can be reached.
+    pub links: Vec<Link>,
+    /// What packets pass between a site's application and its links.
+    pub path: Path,
+    /// What runs; at least one.
+    pub flows: Vec<Flow>,
+    /// Length of the measured time.
+    pub duration: Span,
+    /// Length of an interval; at most the duration.
+    pub interval: Span,
+    /// Time the flows run before measuring begins.
+    pub warmup: Span,
+}
+
+/// A link.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Link {
+    /// Its name.
+    pub name: String,
+    /// Its ends, as positions in [`Cell::sites`].
+    pub ends: (usize, usize),
+    /// Name of the profile it was made from.
+    pub profile: Option<String>,
+    /// From the first end to the second.
+    pub up: DirectionConfig,
+    /// From the second end to the first.
+    pub down: DirectionConfig,
+}
+
+/// How applications reach the links of their site.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Path {
+    /// Its name.
+    pub name: String,
+    /// MTU the application's interface has, in bytes.
+    pub mtu: u16,
+    /// Whether applications stand in a namespace of their own, joined by a VXLAN tunnel
+    /// (RFC 7348) over a bridge.
+    pub vxlan: bool,
+}
+
+/// Traffic from one site to another.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Flow {
+    /// Its name.
+    pub name: String,
+    /// Site it is sent from, as a position in [`Cell::sites`].
+    pub from: usize,
+    /// Site it is sent to.
+    pub to: usize,
+    /// When it starts, from the start of the cell (warm-up included).
+    pub start: Span,
+    /// When it stops; at the end of the cell if absent.
+    pub stop: Option<Span>,
+    /// Differentiated services code point of its packets.
+    pub dscp: u8,
+    /// What is sent.
+    pub traffic: Traffic,
+}
+
+/// What a flow sends.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Traffic {
+    /// A TCP connection.
+    Tcp(Tcp),
+    /// Datagrams at a rate.
+    Udp(Udp),
+    /// ICMP echo requests.
+    Ping(Ping),
+}
+
+/// A TCP connection, limited as `iperf3 -b` limits it: a block is written whenever the average rate
+/// since the start is below the rate.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Tcp {
+    /// Rate of the application; as fast as it goes if absent.
+    pub rate: Option<Rate>,
+    /// Bytes in a write.
+    pub write: Size,
+    /// Congestion control, set on the socket.
+    pub congestion: String,
+    /// What sends and receives.
+    pub engine: TcpEngine,
+}
+
+/// What sends and receives a TCP flow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum TcpEngine {
+    /// Narrows' own endpoints: counts are exchanged beside the link.
+    Own,
+    /// A real iperf3, whose control connection crosses the link.
+    Iperf3,
+}
+
+/// Datagrams at a constant rate.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Udp {
+    /// Rate of the UDP payload.
+    pub rate: Rate,
+    /// UDP payload of a datagram: at least 24 bytes, for number and time.
+    pub size: Size,
+}
+
+/// ICMP echo requests.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Ping {
+    /// From one request to the next.
+    pub interval: Span,
+    /// ICMP payload: at least 16 bytes, for the time.
+    pub size: Size,
+}
