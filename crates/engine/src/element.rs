@@ -22,8 +22,8 @@ pub type Port = usize;
 /// 3. If the deadline comes before the next packet, `tick` is called with `now` equal to it. Inputs
 ///    of the same instant are handled before the tick.
 /// 4. After a tick at `now` has been polled dry, the deadline is later than `now` or `None`.
-/// 5. Every packet handed in comes back exactly once, transmitted or dropped with its reason (an
-///    element that duplicates makes a new packet).
+/// 5. Every packet handed in comes back exactly once: transmitted, consumed, or dropped with its
+///    reason (an element that duplicates makes a new packet).
 ///
 /// ```
 /// use engine::{Element, Output, Packet, Port, Span, Time};
@@ -89,7 +89,12 @@ pub enum Output {
         /// The packet.
         packet: Packet,
     },
-    /// A packet ends here.
+    /// A packet arrived where it was meant to: a modelled host took its contents.
+    Consume {
+        /// The packet, so that its buffer is used again.
+        packet: Packet,
+    },
+    /// A packet ends here against its sender's wish.
     Drop {
         /// Why.
         reason: DropReason,

@@ -22,7 +22,12 @@ pub trait Outlet {
     /// A packet leaves by `exit`; it was to be on the wire at `packet.launch`.
     fn transmit(&mut self, exit: ExitId, packet: Packet);
 
-    /// A packet ended at `node`.
+    /// A packet reached its destination inside the graph; its buffer is free.
+    fn consume(&mut self, packet: Packet) {
+        drop(packet);
+    }
+
+    /// A packet was dropped at `node`.
     fn discard(&mut self, at: Time, node: NodeId, reason: DropReason, packet: Packet);
 
     /// Something happened at `node`.
@@ -237,6 +242,7 @@ impl Graph {
                         None => outlet.discard(self.now, id, UNCONNECTED, packet),
                     }
                 }
+                Output::Consume { packet } => outlet.consume(packet),
                 Output::Drop { reason, packet } => outlet.discard(self.now, id, reason, packet),
                 Output::Event(event) => outlet.event(self.now, id, event),
             }
