@@ -194,7 +194,7 @@ fn exact(number: &str, factor: u64) -> Option<u64> {
     let part: u128 = if fraction.is_empty() { 0 } else { fraction.parse().ok()? };
     let scale = 10u128.pow(u32::try_from(fraction.len()).ok()?);
     let part = part * u128::from(factor);
-    if part % scale != 0 {
+    if !part.is_multiple_of(scale) {
         return None;
     }
     u64::try_from(u128::from(whole) * u128::from(factor) + part / scale).ok()
