@@ -20,6 +20,8 @@ pub mod ethertype {
     pub const IPV6: u16 = 0x86dd;
     /// A service VLAN tag (802.1Q 9.6, once 802.1ad).
     pub const SERVICE_VLAN: u16 = 0x88a8;
+    /// A service VLAN tag as equipment older than 802.1ad writes it.
+    pub const OLD_SERVICE_VLAN: u16 = 0x9100;
 }
 
 /// IP protocol numbers (IANA).
@@ -198,7 +200,9 @@ fn ethernet(frame: &[u8]) -> (u16, usize) {
     let mut at = ETHERNET_LEN;
     for _ in 0..3 {
         match be16(frame, at - 2) {
-            Some(ethertype::VLAN | ethertype::SERVICE_VLAN) if at < ETHERNET_LEN + 8 => at += 4,
+            Some(ethertype::VLAN | ethertype::SERVICE_VLAN | ethertype::OLD_SERVICE_VLAN) if at < ETHERNET_LEN + 8 => {
+                at += 4;
+            }
             Some(ethertype) => return (ethertype, at),
             None => break,
         }
@@ -292,7 +296,7 @@ fn extensions(packet: &[u8], first: u8) -> (u8, usize, Fragment) {
             FRAGMENT => {
                 // RFC 8200 4.5: 13 bits of offset, two reserved, more fragments.
                 fragment = match u16::from_be_bytes([high, low]) {
-                    0..=7 if low & 1 == 0 => Fragment::Whole,
+                    0..=7 if low & 1 == 0 => fragment,
                     0..=7 => Fragment::First,
                     _ => Fragment::Later,
                 };

@@ -1,6 +1,7 @@
-//! Bytes to types and back: Ethernet, IP, UDP, TCP, VXLAN, pcapng.
+//! Bytes to types and back: Ethernet, IP, UDP, TCP, ICMP echo, VXLAN, pcapng.
 //!
-//! Reading takes a slice and never panics, whatever is in it. Nothing here keeps state.
+//! Reading takes a slice and never panics, whatever is in it. Writing goes into a `Vec<u8>` that
+//! is used again. Nothing here keeps state.
 
 #![no_std]
 #![forbid(unsafe_code)]
@@ -10,6 +11,11 @@ extern crate alloc;
 extern crate std;
 
 pub mod checksum;
+pub mod frame;
 mod headers;
+pub mod pcapng;
+mod transport;
+pub mod vxlan;
 
 pub use headers::{ETHERNET_LEN, Ecn, Fragment, Headers, Ip, ethertype, mark_congestion, network_len, protocol};
+pub use transport::{ECHO_LEN, Echo, TCP_MIN_LEN, Tcp, TcpFlags, UDP_LEN, Udp, is_intact};
