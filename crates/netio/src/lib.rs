@@ -1,1 +1,10 @@
 //! Linux: namespaces, netlink, TAP, AF_PACKET, clocks and the real executor.
+//!
+//! The only crate with `unsafe` code, and the only one that knows the operating system. It makes no
+//! decision about protocols.
+
+mod error;
+pub mod sandbox;
+pub mod site;
+
+pub use error::SetupError;

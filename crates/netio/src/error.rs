@@ -1,0 +1,44 @@
+//! What goes wrong when networks are built.
+
+use std::fmt;
+use std::io;
+
+/// Something the kernel did not do for us.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot {doing}: {source}{}", Remedy(.source))]
+pub struct SetupError {
+    /// What was being done, as a verb phrase with names in it.
+    pub doing: String,
+    /// What the kernel said.
+    pub source: io::Error,
+}
+
+impl SetupError {
+    pub(crate) fn new(doing: impl Into<String>, source: io::Error) -> Self {
+        Self { doing: doing.into(), source }
+    }
+}
+
+struct Remedy<'a>(&'a io::Error);
+
+impl fmt::Display for Remedy<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self.0.raw_os_error() {
+            Some(libc::EPERM | libc::EACCES) => "; this needs the sandbox's privileges, or root",
+            Some(libc::EMFILE) => "; raise the limit of open files (`ulimit -n 65536`)",
+            Some(libc::ENOSPC) => "; raise `user.max_net_namespaces`",
+            Some(libc::EOPNOTSUPP) => "; the kernel lacks this kind of device or its module",
+            _ => "",
+        })
+    }
+}
+
+/// Turns what a system call returned into a result.
+pub(crate) fn check(result: libc::c_int) -> io::Result<libc::c_int> {
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
+}
+
+/// The same for calls that return a length.
+pub(crate) fn check_len(result: libc::ssize_t) -> io::Result<usize> {
+    usize::try_from(result).map_err(|_| io::Error::last_os_error())
+}
