@@ -91,9 +91,9 @@ pub fn wilson(count: u64, of: u64, confidence: f64) -> Option<Estimate> {
 /// the stated statistic. Pairs whose first value is not positive have no ratio and are left out.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PairedRatio {
-    /// Median of the ratios, with the BCa bootstrap interval.
+    /// Median of the ratios, with the `BCa` bootstrap interval.
     pub median: Estimate,
-    /// Mean of the ratios, with the BCa bootstrap interval.
+    /// Mean of the ratios, with the `BCa` bootstrap interval.
     pub mean: Estimate,
     /// Hodges and Lehmann's estimate on the logarithms, taken back to a ratio, with the interval of
     /// Wilcoxon's signed-rank test. `None` if a ratio is zero (it has no logarithm) or the pairs
