@@ -1,11 +1,12 @@
-//! Recordings, histograms, statistics and verdicts.
+//! Recordings, statistics and verdicts: what a run leaves behind, and what may be said of it.
 
 #![forbid(unsafe_code)]
 
 mod metric;
 mod record;
+pub mod statistics;
 mod study;
 
 pub use metric::{Metric, Unit};
-pub use record::{CellRecord, FlowRecord, Health, Interval, PacketCounts, PipeRecord, Quantiles};
+pub use record::{CellRecord, FlowRecord, Health, Interval, Name, PacketCounts, PipeRecord, Quantiles};
 pub use study::{Axis, Expectation, Figure, Finding, Panel, Relation, Rule, Scalar, Selection, Study};

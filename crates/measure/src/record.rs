@@ -1,9 +1,14 @@
 //! What is kept of a cell: the rows of `cells.csv`, `samples.csv` and `links.csv`.
 
+use std::borrow::Cow;
+
 use engine::Span;
 use hdrhistogram::Histogram;
 
 use crate::Scalar;
+
+/// A name out of a small set: a constant where it is made, owned where it is read from a file.
+pub type Name = Cow<'static, str>;
 
 /// One cell that ran to its end.
 #[derive(Clone, Debug)]
@@ -38,9 +43,9 @@ pub struct FlowRecord {
     /// Site it is sent to.
     pub to: String,
     /// `tcp`, `udp` or `ping`.
-    pub protocol: &'static str,
+    pub protocol: Name,
     /// What sent it: `own`, `iperf3`, `smoltcp`.
-    pub engine: &'static str,
+    pub engine: Name,
     /// Rate the application offers, if it is limited.
     pub offered_bit_s: Option<f64>,
     /// How long the connection took to be established (TCP); absent if it never was.
@@ -126,7 +131,7 @@ pub struct PipeRecord {
     /// The link's name.
     pub link: String,
     /// `up` or `down`.
-    pub direction: &'static str,
+    pub direction: Name,
     /// The pipe's name; `main` for packets no branch took.
     pub pipe: String,
     /// Packets that came.
@@ -138,7 +143,7 @@ pub struct PipeRecord {
     /// Their bytes on the link.
     pub delivered_bytes: u64,
     /// Packets that did not leave, by reason.
-    pub drops: Vec<(&'static str, u64)>,
+    pub drops: Vec<(Name, u64)>,
     /// Packets marked with ECN CE.
     pub marked: u64,
     /// Extra copies made.
@@ -169,7 +174,7 @@ pub struct Health {
     /// Packets the kernel lost between a site and the executor.
     pub kernel_drops: u64,
     /// CPU time in seconds by part (`emulator`, `endpoints`, `kernel`).
-    pub cpu_s: Vec<(&'static str, f64)>,
+    pub cpu_s: Vec<(Name, f64)>,
     /// Share of the machine's CPU time in use while the cell ran, 0 to 1.
     pub machine_busy: f64,
     /// Share taken by the hypervisor, 0 to 1.
