@@ -16,9 +16,11 @@ mod probe;
 mod router;
 mod service;
 mod throttle;
+mod tunnel;
 
 pub use host::{Congestion, Host, HostConfig, HostFlow, TcpSource};
 pub use probe::{Arrival, Counts, PROBE_LEN, Probe, ProbeReceiver};
 pub use router::{NextHop, Router};
 pub use service::{SERVICES, Service};
 pub use throttle::Throttle;
+pub use tunnel::{Remote, Tunnel};
