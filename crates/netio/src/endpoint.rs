@@ -1,0 +1,294 @@
+//! Real endpoints: TCP, UDP and ping between two namespaces, by the kernel's own stack.
+//!
+//! One thread drives the sockets of every cell by epoll. What is counted at either end stays in
+//! this process, so nothing but the traffic itself crosses the link under test, and a cell whose
+//! link delivers nothing ends like any other.
+
+mod flow;
+mod session;
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::io;
+use std::net::Ipv4Addr;
+use std::sync::mpsc::{self, Receiver, Sender, TryRecvError};
+use std::thread::JoinHandle;
+use std::time::Instant;
+
+use engine::{Rate, Size, Span, Time};
+use measure::Observation;
+
+use crate::site::Namespace;
+use crate::sys::{Epoll, EventFd};
+use session::Session;
+
+/// A flow to run: its ends and what is sent.
+#[derive(Clone, Debug)]
+pub struct FlowSpec {
+    /// Where it is sent from.
+    pub from: End,
+    /// Where it is sent to.
+    pub to: End,
+    /// When it begins, from the time all connections stand.
+    pub start: Span,
+    /// When it stops sending; at the end of the measured time if absent.
+    pub stop: Option<Span>,
+    /// Differentiated services code point.
+    pub dscp: u8,
+    /// What is sent.
+    pub kind: FlowKind,
+}
+
+/// One end of a flow.
+#[derive(Clone, Debug)]
+pub struct End {
+    /// Where its sockets are made.
+    pub namespace: Namespace,
+    /// Address they are bound to.
+    pub address: Ipv4Addr,
+}
+
+/// What a flow sends.
+#[derive(Clone, Debug)]
+pub enum FlowKind {
+    /// A TCP connection; the receiver discards what it gets inside the kernel (`MSG_TRUNC`).
+    Tcp {
+        /// Rate of the application, kept as `iperf3 -b` keeps it; as fast as it goes if absent.
+        rate: Option<Rate>,
+        /// Bytes in a write.
+        write: Size,
+        /// Congestion control (`TCP_CONGESTION`), at both ends.
+        congestion: String,
+    },
+    /// Numbered datagrams at a constant rate.
+    Udp {
+        /// Rate of the UDP payload.
+        rate: Rate,
+        /// UDP payload of a datagram.
+        size: Size,
+    },
+    /// ICMP echo requests; the kernel at the other end answers.
+    Ping {
+        /// From one request to the next.
+        interval: Span,
+        /// ICMP payload.
+        size: Size,
+    },
+}
+
+/// The times of a cell.
+#[derive(Clone, Copy, Debug)]
+pub struct Timing {
+    /// How long connections may take to be established before the cell goes on without them.
+    pub connect: Span,
+    /// How long flows run before measuring begins.
+    pub warmup: Span,
+    /// Length of the measured time.
+    pub duration: Span,
+    /// Length of an interval.
+    pub interval: Span,
+    /// How long the last datagrams may take to arrive after that.
+    pub drain: Span,
+}
+
+/// The thread that drives all endpoints.
+///
+/// Dropping it ends the thread; cells still running give no result.
+#[derive(Debug)]
+pub struct Endpoints {
+    requests: Sender<Box<Session>>,
+    wake: EventFd,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// A cell whose flows are running.
+#[derive(Debug)]
+pub struct Running(Receiver<Vec<Observation>>);
+
+impl Endpoints {
+    /// Starts the thread.
+    ///
+    /// # Errors
+    ///
+    /// If the kernel has no descriptors or threads left.
+    pub fn start() -> io::Result<Self> {
+        let (requests, inbox) = mpsc::channel();
+        let epoll = Epoll::new()?;
+        let wake = EventFd::new()?;
+        epoll.add_readable(&wake, WAKE)?;
+        let alarm = wake.try_clone()?;
+        let thread = std::thread::Builder::new()
+            .name("endpoints".into())
+            .spawn(move || Driver { epoll, alarm, inbox, sessions: Vec::new(), timers: BinaryHeap::new() }.run())?;
+        Ok(Self { requests, wake, thread: Some(thread) })
+    }
+
+    /// Makes the sockets of a cell's flows and starts them. The flows whose start is zero begin
+    /// together, once every TCP connection among them stands or `timing.connect` has passed.
+    ///
+    /// # Errors
+    ///
+    /// If a socket cannot be made as asked, such as with a congestion control the kernel lacks.
+    pub fn run(&self, flows: Vec<FlowSpec>, timing: Timing) -> Result<Running, EndpointError> {
+        let (reply, result) = mpsc::sync_channel(1);
+        let session = Session::new(flows, timing, reply)?;
+        // The thread lives as long as `self`; if it panicked, the result says so.
+        let _ = self.requests.send(Box::new(session));
+        self.wake.notify();
+        Ok(Running(result))
+    }
+}
+
+impl Running {
+    /// Waits for the cell to end: one observation a flow, in order.
+    ///
+    /// # Errors
+    ///
+    /// If the thread that drives the endpoints is gone.
+    pub fn wait(self) -> Result<Vec<Observation>, EndpointError> {
+        self.0.recv().map_err(|_| EndpointError::Gone)
+    }
+}
+
+impl Drop for Endpoints {
+    fn drop(&mut self) {
+        // Closing the channel is the request to end.
+        self.requests = mpsc::channel().0;
+        self.wake.notify();
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Why a flow could not be set up.
+#[derive(Debug, thiserror::Error)]
+pub enum EndpointError {
+    /// The kernel has no such congestion control.
+    #[error("this kernel has no congestion control `{name}`; it has: {available}")]
+    Congestion {
+        /// What was asked for.
+        name: String,
+        /// What there is.
+        available: String,
+    },
+    /// A socket could not be made.
+    #[error("cannot {doing}: {source}")]
+    Socket {
+        /// What was being done.
+        doing: String,
+        /// What the kernel said.
+        source: io::Error,
+    },
+    /// The namespace could not be entered.
+    #[error(transparent)]
+    Namespace(#[from] crate::SetupError),
+    /// The driving thread has ended.
+    #[error("the thread that drives the endpoints has ended (a bug in narrows)")]
+    Gone,
+}
+
+/// Epoll token of the wake-up descriptor; sessions' tokens are below.
+const WAKE: u64 = u64::MAX;
+
+/// The state of the thread.
+struct Driver {
+    epoll: Epoll,
+    alarm: EventFd,
+    inbox: Receiver<Box<Session>>,
+    sessions: Vec<Option<Slot>>,
+    timers: BinaryHeap<Reverse<(Time, usize)>>,
+}
+
+struct Slot {
+    session: Box<Session>,
+    armed: Option<Time>,
+}
+
+impl Driver {
+    fn run(mut self) {
+        let epoch = Instant::now();
+        let now = || Time::from_nanos(u64::try_from(epoch.elapsed().as_nanos()).unwrap_or(u64::MAX));
+        let mut due = Vec::new();
+        loop {
+            let wait = match self.next_timer() {
+                _ if !due.is_empty() => Some(Span::ZERO),
+                Some(at) => Some(at.since(now())),
+                None => None,
+            };
+            for token in self.epoll.wait(wait) {
+                if token == WAKE {
+                    self.alarm.clear();
+                } else {
+                    due.push((token >> 32) as usize);
+                }
+            }
+            loop {
+                match self.inbox.try_recv() {
+                    Ok(session) => due.push(self.adopt(session)),
+                    Err(TryRecvError::Empty) => break,
+                    Err(TryRecvError::Disconnected) => return,
+                }
+            }
+            let time = now();
+            while let Some(&Reverse((at, id))) = self.timers.peek() {
+                if at > time {
+                    break;
+                }
+                self.timers.pop();
+                if let Some(slot) = &mut self.sessions[id]
+                    && slot.armed == Some(at)
+                {
+                    slot.armed = None;
+                    due.push(id);
+                }
+            }
+            due.sort_unstable();
+            due.dedup();
+            let mut again = Vec::new();
+            for id in due.drain(..) {
+                self.serve(id, now(), &mut again);
+            }
+            due = again;
+        }
+    }
+
+    fn adopt(&mut self, session: Box<Session>) -> usize {
+        let slot = Some(Slot { session, armed: None });
+        match self.sessions.iter().position(Option::is_none) {
+            Some(free) => {
+                self.sessions[free] = slot;
+                free
+            }
+            None => {
+                self.sessions.push(slot);
+                self.sessions.len() - 1
+            }
+        }
+    }
+
+    /// Lets a session do what it can; it is served again at once if it had to be interrupted.
+    fn serve(&mut self, id: usize, now: Time, again: &mut Vec<usize>) {
+        let Some(slot) = &mut self.sessions[id] else { return };
+        match slot.session.run(now, &self.epoll, (id as u64) << 32) {
+            session::Next::Ended => self.sessions[id] = None,
+            session::Next::Again => again.push(id),
+            session::Next::At(at) => {
+                if slot.armed != Some(at) {
+                    slot.armed = Some(at);
+                    self.timers.push(Reverse((at, id)));
+                }
+            }
+        }
+    }
+
+    fn next_timer(&mut self) -> Option<Time> {
+        while let Some(&Reverse((at, id))) = self.timers.peek() {
+            if self.sessions[id].as_ref().is_some_and(|slot| slot.armed == Some(at)) {
+                return Some(at);
+            }
+            self.timers.pop();
+        }
+        None
+    }
+}

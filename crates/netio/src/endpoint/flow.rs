@@ -1,0 +1,553 @@
+//! One flow's sockets and counters.
+
+use std::fs;
+use std::io::{self, ErrorKind};
+use std::mem::MaybeUninit;
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
+use std::ops::Range;
+use std::os::fd::{AsFd, AsRawFd};
+
+use engine::{Rate, Span, Time};
+use hdrhistogram::Histogram;
+use measure::{Observation, PacketCounts, Snapshot, delay_histogram};
+use socket2::{Domain, Protocol, SockAddr, Socket, Type};
+use traffic::{Arrival, PROBE_LEN, Probe, ProbeReceiver, Throttle};
+use wire::checksum::checksum;
+
+use super::{End, EndpointError, FlowKind, FlowSpec};
+use crate::arrival::receive_stamped;
+use crate::sys::Epoll;
+
+/// Ports are the flow's number above this one; every cell has namespaces of its own.
+const FIRST_PORT: u16 = 5001;
+/// System calls a flow makes in a row before others have their turn.
+const TURN: usize = 32;
+/// What is written: its content does not matter, and its length bounds one system call.
+static ZEROS: [u8; 128 << 10] = [0; 128 << 10];
+/// How often TCP's round-trip estimate is sampled.
+const SAMPLE: Span = Span::from_millis(100);
+
+/// A flow with its sockets.
+pub(super) struct Flow {
+    spec: FlowSpec,
+    number: u16,
+    sockets: Sockets,
+    opened: Time,
+    /// When it may send; empty until it begins.
+    sending: Range<Time>,
+    measured: Range<Time>,
+    throttle: Option<Throttle>,
+    next_sample: Option<Time>,
+    sent_bytes: u64,
+    received_bytes: u64,
+    sent_packets: u64,
+    sent_in_window: u64,
+    receiver: Option<ProbeReceiver>,
+    interval_delays: Histogram<u64>,
+    observation: Observation,
+}
+
+enum Sockets {
+    Tcp { listener: Socket, source: Socket, sink: Option<Socket>, state: TcpState },
+    Udp { source: Socket, sink: Socket },
+    Ping { socket: Socket },
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum TcpState {
+    New,
+    Connecting,
+    Connected { block: u64 },
+    Broken,
+}
+
+impl Flow {
+    /// Makes the sockets, each in its namespace.
+    pub(super) fn new(spec: FlowSpec, number: u16) -> Result<Self, EndpointError> {
+        let port = FIRST_PORT + number;
+        let sockets = match &spec.kind {
+            FlowKind::Tcp { congestion, .. } => Sockets::Tcp {
+                listener: tcp_listener(&spec.to, port, congestion)?,
+                source: tcp_source(&spec.from, congestion, spec.dscp)?,
+                sink: None,
+                state: TcpState::New,
+            },
+            FlowKind::Udp { .. } => {
+                let to = SocketAddrV4::new(spec.to.address, port);
+                Sockets::Udp {
+                    sink: make("bind a UDP socket", &spec.to, || udp_sink(to))?,
+                    source: make("connect a UDP socket", &spec.from, || {
+                        udp_source(SocketAddrV4::new(spec.from.address, port), to, spec.dscp)
+                    })?,
+                }
+            }
+            FlowKind::Ping { .. } => Sockets::Ping {
+                socket: make("open an ICMP socket", &spec.from, || {
+                    icmp(spec.from.address, spec.to.address, spec.dscp)
+                })?,
+            },
+        };
+        Ok(Self {
+            spec,
+            number,
+            sockets,
+            opened: Time::ZERO,
+            sending: Time::MAX..Time::MAX,
+            measured: Time::MAX..Time::MAX,
+            throttle: None,
+            next_sample: None,
+            sent_bytes: 0,
+            received_bytes: 0,
+            sent_packets: 0,
+            sent_in_window: 0,
+            receiver: None,
+            interval_delays: delay_histogram(),
+            observation: Observation::new(),
+        })
+    }
+
+    /// Watches the sockets, and connects if the flow starts with the cell.
+    pub(super) fn open(&mut self, now: Time, epoll: &Epoll, token: u64) {
+        let watched = match &self.sockets {
+            Sockets::Tcp { listener, source, .. } => {
+                epoll.add_edges(&listener.as_fd(), token).and_then(|()| epoll.add_edges(&source.as_fd(), token))
+            }
+            Sockets::Udp { source, sink } => {
+                epoll.add_edges(&sink.as_fd(), token).and_then(|()| epoll.add_edges(&source.as_fd(), token))
+            }
+            Sockets::Ping { socket } => epoll.add_edges(&socket.as_fd(), token),
+        };
+        if let Err(error) = watched {
+            self.fail(format!("cannot watch a socket: {error}"));
+        } else if self.spec.start == Span::ZERO {
+            self.connect(now);
+        }
+    }
+
+    /// Whether the cell need not wait for this flow's connection.
+    pub(super) fn is_ready(&self) -> bool {
+        match self.sockets {
+            Sockets::Tcp { state, .. } => {
+                matches!(state, TcpState::Connected { .. } | TcpState::Broken) || self.spec.start != Span::ZERO
+            }
+            Sockets::Udp { .. } | Sockets::Ping { .. } => true,
+        }
+    }
+
+    /// The cell's connections stand: the flow may send from its start on.
+    pub(super) fn begin(&mut self, now: Time, measured: (Time, Time)) {
+        let (start, end) = measured;
+        let stop = self.spec.stop.map_or(end, |stop| (now + stop).min(end));
+        self.sending = now + self.spec.start..stop;
+        self.measured = start..end;
+        match &self.spec.kind {
+            FlowKind::Tcp { .. } => self.next_sample = Some(start),
+            FlowKind::Udp { rate, .. } => {
+                self.throttle = Some(Throttle::new(Some(*rate), self.sending.start));
+                self.receiver = Some(ProbeReceiver::new(self.measured.clone()));
+            }
+            FlowKind::Ping { .. } => self.receiver = Some(ProbeReceiver::new(self.measured.clone())),
+        }
+    }
+
+    /// Takes what arrived. True if there may be more.
+    pub(super) fn receive(&mut self, now: Time, epoll: &Epoll, token: u64) -> bool {
+        match &mut self.sockets {
+            Sockets::Tcp { .. } => self.receive_stream(now, epoll, token),
+            Sockets::Udp { .. } | Sockets::Ping { .. } => self.receive_probes(now),
+        }
+    }
+
+    /// Sends what is due. True if there may be more.
+    pub(super) fn send(&mut self, now: Time) -> bool {
+        match &self.spec.kind {
+            FlowKind::Tcp { rate, write, .. } => {
+                let (rate, write) = (*rate, write.bytes());
+                self.send_stream(now, rate, write)
+            }
+            FlowKind::Udp { size, .. } => {
+                let size = size.bytes();
+                self.send_datagrams(now, size)
+            }
+            FlowKind::Ping { interval, size } => {
+                let (interval, size) = (*interval, size.bytes());
+                self.send_echoes(now, interval, size)
+            }
+        }
+    }
+
+    /// When there is something to do that no socket will tell of.
+    pub(super) fn deadline(&self) -> Option<Time> {
+        let send = match (&self.sockets, &self.spec.kind) {
+            (Sockets::Tcp { state: TcpState::New, .. }, _) => Some(self.sending.start),
+            // A block that is under way waits for the socket, not for the clock.
+            (Sockets::Tcp { state: TcpState::Connected { block: 1.. }, .. }, _) => None,
+            (_, FlowKind::Ping { interval, .. }) => {
+                Some(self.sending.start + interval.times(self.sent_packets)).filter(|at| *at < self.sending.end)
+            }
+            _ => self.throttle.as_ref().map(Throttle::ready_at).filter(|at| *at < self.sending.end),
+        };
+        let send = send.filter(|at| *at != Time::MAX);
+        [send, self.next_sample].into_iter().flatten().min()
+    }
+
+    /// Reads all counters, at the start of the measured time and at the end of each interval.
+    pub(super) fn snapshot(&mut self, now: Time) {
+        let info = self.tcp_info();
+        let delay =
+            (!self.interval_delays.is_empty()).then(|| Span::from_nanos(self.interval_delays.value_at_quantile(0.5)));
+        self.interval_delays.reset();
+        self.observation.snapshots.push(Snapshot {
+            at: now,
+            sent_bytes: self.sent_bytes,
+            received_bytes: self.received_bytes,
+            packets: self.packets(),
+            retransmits: info.map(|info| u64::from(info.tcpi_total_retrans)),
+            rtt: info.map(|info| Span::from_micros(u64::from(info.tcpi_rtt))).or(delay),
+            cwnd_bytes: info.map(|info| u64::from(info.tcpi_snd_cwnd) * u64::from(info.tcpi_snd_mss)),
+            jitter: self.receiver.as_ref().map(ProbeReceiver::jitter),
+            delay,
+        });
+        if now >= self.measured.end {
+            self.next_sample = None;
+        }
+    }
+
+    /// Whether nothing that was sent in the measured time is still expected.
+    pub(super) fn is_complete(&self) -> bool {
+        self.packets().is_none_or(|packets| packets.received >= packets.sent)
+    }
+
+    pub(super) fn into_observation(mut self) -> Observation {
+        self.observation.packets = self.packets();
+        if self.observation.error.is_none()
+            && let Sockets::Tcp { state: TcpState::New | TcpState::Connecting, .. } = self.sockets
+        {
+            self.observation.error = Some("the connection was never established".into());
+        }
+        self.observation
+    }
+
+    fn packets(&self) -> Option<PacketCounts> {
+        let counts = self.receiver.as_ref()?.counts();
+        Some(PacketCounts {
+            sent: self.sent_in_window,
+            received: counts.received,
+            duplicated: counts.duplicated,
+            reordered: counts.reordered,
+        })
+    }
+
+    fn fail(&mut self, error: String) {
+        self.observation.error.get_or_insert(error);
+        if let Sockets::Tcp { state, .. } = &mut self.sockets {
+            *state = TcpState::Broken;
+        }
+        self.next_sample = None;
+    }
+
+    fn count_sent(&mut self, now: Time, bytes: u64) {
+        self.sent_bytes += bytes;
+        self.sent_packets += 1;
+        self.sent_in_window += u64::from(self.measured.contains(&now));
+    }
+}
+
+/// TCP.
+impl Flow {
+    fn connect(&mut self, now: Time) {
+        self.opened = now;
+        let Sockets::Tcp { source, state, .. } = &mut self.sockets else { return };
+        *state = TcpState::Connecting;
+        let to = SockAddr::from(SocketAddrV4::new(self.spec.to.address, FIRST_PORT + self.number));
+        if let Err(error) = source.connect(&to)
+            && error.raw_os_error() != Some(libc::EINPROGRESS)
+        {
+            self.fail(format!("cannot connect: {error}"));
+        }
+    }
+
+    fn receive_stream(&mut self, now: Time, epoll: &Epoll, token: u64) -> bool {
+        let Sockets::Tcp { listener, source, sink, state } = &mut self.sockets else { return false };
+        if *state == TcpState::Connecting {
+            if let Ok(Some(error)) = source.take_error() {
+                self.fail(format!("cannot connect: {error}"));
+                return false;
+            }
+            if source.peer_addr().is_ok() {
+                *state = TcpState::Connected { block: 0 };
+                self.observation.connect = Some(now.since(self.opened));
+            }
+        }
+        if sink.is_none()
+            && let Ok((socket, _)) = listener.accept()
+        {
+            if let Err(error) = socket.set_nonblocking(true).and_then(|()| epoll.add_edges(&socket.as_fd(), token)) {
+                self.fail(format!("cannot watch a socket: {error}"));
+                return false;
+            }
+            *sink = Some(socket);
+        }
+        let Some(sink) = sink else { return false };
+        for _ in 0..TURN {
+            match discard(sink) {
+                Ok(0) => return false,
+                Ok(length) => self.received_bytes += length as u64,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return false,
+                Err(error) => {
+                    self.fail(format!("cannot receive: {error}"));
+                    return false;
+                }
+            }
+        }
+        true
+    }
+
+    fn send_stream(&mut self, now: Time, rate: Option<Rate>, write: u64) -> bool {
+        self.sample(now);
+        let Sockets::Tcp { source, state, .. } = &mut self.sockets else { return false };
+        if *state == TcpState::New && self.sending.start <= now {
+            self.connect(now);
+            return false;
+        }
+        let TcpState::Connected { block } = state else { return false };
+        if !self.sending.contains(&now) {
+            return false;
+        }
+        let throttle = self.throttle.get_or_insert_with(|| Throttle::new(rate, now));
+        for _ in 0..TURN {
+            if *block == 0 {
+                if throttle.ready_at() > now {
+                    return false;
+                }
+                *block = write;
+            }
+            let length = usize::try_from(*block).unwrap_or(usize::MAX).min(ZEROS.len());
+            match source.send(&ZEROS[..length]) {
+                Ok(taken) => {
+                    *block -= taken as u64;
+                    throttle.wrote(taken as u64);
+                    self.sent_bytes += taken as u64;
+                }
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return false,
+                Err(error) => {
+                    self.fail(format!("cannot send: {error}"));
+                    return false;
+                }
+            }
+        }
+        true
+    }
+
+    /// Samples the round-trip estimate at its times, within the measured time.
+    fn sample(&mut self, now: Time) {
+        if let Some(due) = self.next_sample
+            && due <= now
+        {
+            if let Some(info) = self.tcp_info()
+                && info.tcpi_rtt > 0
+            {
+                self.observation.rtts.saturating_record(u64::from(info.tcpi_rtt) * 1_000);
+            }
+            self.next_sample = Some(now + SAMPLE);
+        }
+    }
+
+    fn tcp_info(&self) -> Option<libc::tcp_info> {
+        match &self.sockets {
+            Sockets::Tcp { source, state: TcpState::Connected { .. }, .. } => tcp_info(source).ok(),
+            _ => None,
+        }
+    }
+}
+
+/// Datagrams and echo requests.
+impl Flow {
+    fn receive_probes(&mut self, now: Time) -> bool {
+        let Some(receiver) = &mut self.receiver else { return false };
+        let mut buffer = [0; 65_536];
+        for _ in 0..TURN {
+            let socket = match &self.sockets {
+                Sockets::Udp { sink, .. } => sink,
+                Sockets::Ping { socket } => socket,
+                Sockets::Tcp { .. } => return false,
+            };
+            let (length, age) = match receive_stamped(socket, &mut buffer) {
+                Ok(received) => received,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return false,
+                // Such as an ICMP error for what was sent before the other end was there.
+                Err(_) => continue,
+            };
+            let is_ping = matches!(self.sockets, Sockets::Ping { .. });
+            let payload = if is_ping { echo_reply(&buffer[..length], self.number) } else { Some(&buffer[..length]) };
+            let Some(payload) = payload else { continue };
+            let Some(probe) = Probe::read(payload).filter(|probe| probe.flow == u32::from(self.number)) else {
+                continue;
+            };
+            self.received_bytes += payload.len() as u64;
+            if let Arrival::First { delay, .. } = receiver.receive(now - age, &probe)
+                && self.measured.contains(&probe.sent)
+            {
+                let all = if is_ping { &mut self.observation.rtts } else { &mut self.observation.delays };
+                all.saturating_record(delay.as_nanos());
+                self.interval_delays.saturating_record(delay.as_nanos());
+            }
+        }
+        true
+    }
+
+    fn send_datagrams(&mut self, now: Time, size: u64) -> bool {
+        let mut payload = vec![0; usize::try_from(size).unwrap_or(PROBE_LEN).max(PROBE_LEN)];
+        for _ in 0..TURN {
+            let Some(throttle) = &mut self.throttle else { return false };
+            let at = throttle.ready_at();
+            if at > now || at >= self.sending.end {
+                return false;
+            }
+            throttle.wrote(size);
+            self.send_probe(now, &mut payload, 0);
+        }
+        true
+    }
+
+    fn send_echoes(&mut self, now: Time, interval: Span, size: u64) -> bool {
+        let at = self.sending.start + interval.times(self.sent_packets);
+        if at > now || at >= self.sending.end {
+            return false;
+        }
+        // RFC 792: type 8, code 0, checksum, identifier, sequence number, data.
+        const HEADER: usize = 8;
+        let size = usize::try_from(size).unwrap_or(PROBE_LEN).max(PROBE_LEN);
+        let mut message = vec![0; HEADER + size];
+        message[0] = 8;
+        message[4..6].copy_from_slice(&self.number.to_be_bytes());
+        message[6..8].copy_from_slice(&(self.sent_packets as u16).to_be_bytes());
+        self.send_probe(now, &mut message, HEADER);
+        true
+    }
+
+    /// Puts the next probe at `offset` and sends the message. One that the kernel refuses for want
+    /// of room counts as sent: it is lost like one that a queue drops.
+    fn send_probe(&mut self, now: Time, message: &mut [u8], offset: usize) {
+        let probe = Probe { flow: u32::from(self.number), number: self.sent_packets, sent: now };
+        message[offset..offset + PROBE_LEN].copy_from_slice(&probe.bytes());
+        let result = match &self.sockets {
+            Sockets::Udp { source, .. } => source.send(message),
+            Sockets::Ping { socket } => {
+                let sum = checksum(message);
+                message[2..4].copy_from_slice(&sum.to_be_bytes());
+                socket.send(message)
+            }
+            Sockets::Tcp { .. } => return,
+        };
+        let payload = (message.len() - offset) as u64;
+        self.count_sent(now, payload);
+        if let Err(error) = result
+            && !matches!(error.raw_os_error(), Some(libc::ENOBUFS | libc::EAGAIN | libc::ECONNREFUSED))
+        {
+            self.observation.error.get_or_insert_with(|| format!("cannot send: {error}"));
+        }
+    }
+}
+
+/// The data of an echo reply (RFC 792) to this identifier, out of an IPv4 packet.
+fn echo_reply(packet: &[u8], identifier: u16) -> Option<&[u8]> {
+    let message = packet.get(usize::from(packet.first()? & 0x0f) * 4..)?;
+    let (header, data) = message.split_first_chunk::<8>()?;
+    (header[0] == 0 && header[4..6] == identifier.to_be_bytes()).then_some(data)
+}
+
+/// Takes what a stream has, without copying it out of the kernel.
+fn discard(socket: &Socket) -> io::Result<usize> {
+    // With MSG_TRUNC (tcp(7)) the kernel discards up to the stated length and writes nothing.
+    let length = 1 << 20;
+    // SAFETY: nothing is written to the buffer, which therefore need not exist.
+    let result =
+        unsafe { libc::recv(socket.as_raw_fd(), std::ptr::null_mut(), length, libc::MSG_TRUNC | libc::MSG_DONTWAIT) };
+    crate::error::check_len(result)
+}
+
+fn tcp_info(socket: &Socket) -> io::Result<libc::tcp_info> {
+    let mut info = MaybeUninit::<libc::tcp_info>::zeroed();
+    let mut length = size_of::<libc::tcp_info>() as libc::socklen_t;
+    // SAFETY: the buffer has the stated length, and both outlive the call.
+    crate::error::check(unsafe {
+        libc::getsockopt(
+            socket.as_raw_fd(),
+            libc::IPPROTO_TCP,
+            libc::TCP_INFO,
+            info.as_mut_ptr().cast(),
+            &raw mut length,
+        )
+    })?;
+    // SAFETY: all zero is valid, and the kernel wrote over the rest.
+    Ok(unsafe { info.assume_init() })
+}
+
+/// Makes a socket in the namespace of `end`.
+fn make(doing: &str, end: &End, build: impl FnOnce() -> io::Result<Socket> + Send) -> Result<Socket, EndpointError> {
+    end.namespace
+        .run(build)?
+        .map_err(|source| EndpointError::Socket { doing: format!("{doing} ({})", end.address), source })
+}
+
+fn tcp_source(from: &End, congestion: &str, dscp: u8) -> Result<Socket, EndpointError> {
+    let socket = make("make a TCP socket", from, || {
+        let socket = Socket::new(Domain::IPV4, Type::STREAM.nonblocking(), Some(Protocol::TCP))?;
+        socket.set_tos_v4(u32::from(dscp) << 2)?;
+        socket.bind(&SocketAddr::from((from.address, 0)).into())?;
+        // When the cell ends nobody waits for what is in flight.
+        socket.set_linger(Some(std::time::Duration::ZERO))?;
+        Ok(socket)
+    })?;
+    set_congestion(&socket, congestion)?;
+    Ok(socket)
+}
+
+fn tcp_listener(to: &End, port: u16, congestion: &str) -> Result<Socket, EndpointError> {
+    let socket = make("listen on a TCP socket", to, || {
+        let socket = Socket::new(Domain::IPV4, Type::STREAM.nonblocking(), Some(Protocol::TCP))?;
+        socket.bind(&SocketAddr::from((to.address, port)).into())?;
+        socket.set_linger(Some(std::time::Duration::ZERO))?;
+        socket.listen(1)?;
+        Ok(socket)
+    })?;
+    set_congestion(&socket, congestion)?;
+    Ok(socket)
+}
+
+fn set_congestion(socket: &Socket, name: &str) -> Result<(), EndpointError> {
+    socket.set_tcp_congestion(name.as_bytes()).map_err(|source| match source.raw_os_error() {
+        Some(libc::ENOENT | libc::EPERM) => EndpointError::Congestion {
+            name: name.into(),
+            available: fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control")
+                .map_or_else(|_| "unknown".into(), |list| list.trim().replace(' ', ", ")),
+        },
+        _ => EndpointError::Socket { doing: format!("set the congestion control to {name}"), source },
+    })
+}
+
+fn udp_sink(to: SocketAddrV4) -> io::Result<Socket> {
+    let socket = Socket::new(Domain::IPV4, Type::DGRAM.nonblocking(), Some(Protocol::UDP))?;
+    socket.set_recv_buffer_size(4 << 20)?;
+    socket.bind(&to.into())?;
+    crate::arrival::stamp_arrivals(&socket.as_fd())?;
+    Ok(socket)
+}
+
+fn udp_source(from: SocketAddrV4, to: SocketAddrV4, dscp: u8) -> io::Result<Socket> {
+    let socket = Socket::new(Domain::IPV4, Type::DGRAM.nonblocking(), Some(Protocol::UDP))?;
+    socket.set_tos_v4(u32::from(dscp) << 2)?;
+    socket.bind(&from.into())?;
+    socket.connect(&to.into())?;
+    Ok(socket)
+}
+
+fn icmp(from: Ipv4Addr, to: Ipv4Addr, dscp: u8) -> io::Result<Socket> {
+    let socket = Socket::new(Domain::IPV4, Type::RAW.nonblocking(), Some(Protocol::ICMPV4))?;
+    socket.set_tos_v4(u32::from(dscp) << 2)?;
+    socket.bind(&SocketAddr::from((from, 0)).into())?;
+    socket.connect(&SocketAddr::from((to, 0)).into())?;
+    crate::arrival::stamp_arrivals(&socket.as_fd())?;
+    Ok(socket)
+}

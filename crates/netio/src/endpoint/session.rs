@@ -1,0 +1,127 @@
+//! The flows of one cell through the phases of its time.
+
+use std::sync::mpsc::SyncSender;
+
+use engine::{Span, Time};
+use measure::Observation;
+
+use super::flow::Flow;
+use super::{EndpointError, FlowSpec, Timing};
+use crate::sys::Epoll;
+
+/// One cell's flows.
+pub(super) struct Session {
+    flows: Vec<Flow>,
+    timing: Timing,
+    phase: Phase,
+    reply: SyncSender<Vec<Observation>>,
+}
+
+/// What is to be done next with a session.
+pub(super) enum Next {
+    /// Serve it at that time, or when a socket is ready.
+    At(Time),
+    /// Serve it again at once: there was more to do than one turn allows.
+    Again,
+    /// It has replied.
+    Ended,
+}
+
+#[derive(Clone, Copy)]
+enum Phase {
+    /// Not begun.
+    New,
+    /// Connections are being made; nothing is sent.
+    Connecting { until: Time },
+    /// Flows run; `snapshot` is when the counters are read next.
+    Running { measured: (Time, Time), snapshot: Time },
+    /// Nothing new is sent; the last datagrams arrive.
+    Draining { until: Time },
+}
+
+impl Session {
+    pub(super) fn new(
+        flows: Vec<FlowSpec>,
+        timing: Timing,
+        reply: SyncSender<Vec<Observation>>,
+    ) -> Result<Self, EndpointError> {
+        let flows =
+            flows.into_iter().zip(0..).map(|(spec, number)| Flow::new(spec, number)).collect::<Result<_, _>>()?;
+        Ok(Self { flows, timing, phase: Phase::New, reply })
+    }
+
+    /// Does all that is due at `now`.
+    pub(super) fn run(&mut self, now: Time, epoll: &Epoll, token: u64) -> Next {
+        let mut again = false;
+        for flow in &mut self.flows {
+            again |= flow.receive(now, epoll, token);
+        }
+        self.proceed(now, epoll, token);
+        for flow in &mut self.flows {
+            again |= flow.send(now);
+        }
+        if again {
+            return Next::Again;
+        }
+        let phase = match self.phase {
+            Phase::New => now,
+            Phase::Connecting { until } => until,
+            Phase::Running { snapshot, .. } => snapshot,
+            Phase::Draining { .. } if self.flows.iter().all(Flow::is_complete) => return self.end(),
+            Phase::Draining { until } if until <= now => return self.end(),
+            Phase::Draining { until } => until,
+        };
+        let flows = self.flows.iter().filter_map(Flow::deadline).min();
+        Next::At(flows.map_or(phase, |flows| flows.min(phase)))
+    }
+
+    /// Moves from phase to phase as far as `now` allows.
+    fn proceed(&mut self, now: Time, epoll: &Epoll, token: u64) {
+        loop {
+            match self.phase {
+                Phase::New => {
+                    for flow in &mut self.flows {
+                        flow.open(now, epoll, token);
+                    }
+                    self.phase = Phase::Connecting { until: now + self.timing.connect };
+                }
+                Phase::Connecting { until } if until <= now || self.flows.iter().all(Flow::is_ready) => {
+                    let start = now + self.timing.warmup;
+                    let measured = (start, start + self.timing.duration);
+                    for flow in &mut self.flows {
+                        flow.begin(now, measured);
+                    }
+                    self.phase = Phase::Running { measured, snapshot: start };
+                }
+                Phase::Running { measured: (start, end), snapshot } if snapshot <= now => {
+                    for flow in &mut self.flows {
+                        flow.snapshot(now);
+                    }
+                    // From the start in whole intervals, so that a late wake-up does not add up.
+                    let passed = snapshot.since(start) + self.timing.interval;
+                    self.phase = if snapshot >= end {
+                        Phase::Draining { until: now + self.timing.drain }
+                    } else {
+                        Phase::Running { measured: (start, end), snapshot: (start + passed).min(end) }
+                    };
+                }
+                _ => return,
+            }
+        }
+    }
+
+    fn end(&mut self) -> Next {
+        let observations = self.flows.drain(..).map(Flow::into_observation).collect();
+        // Whoever asked may have gone away.
+        let _ = self.reply.send(observations);
+        Next::Ended
+    }
+}
+
+impl Timing {
+    /// The longest a cell can take.
+    #[must_use]
+    pub fn longest(&self) -> Span {
+        self.connect + self.warmup + self.duration + self.drain
+    }
+}
