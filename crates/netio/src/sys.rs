@@ -12,7 +12,7 @@ use crate::error::check;
 pub(crate) struct Epoll(OwnedFd);
 
 /// How many events one wait returns at most; the rest comes with the next.
-const EVENTS: usize = 64;
+const EVENTS: libc::c_int = 64;
 
 impl Epoll {
     pub(crate) fn new() -> io::Result<Self> {
@@ -47,14 +47,14 @@ impl Epoll {
             tv_nsec: (span.as_nanos() % 1_000_000_000).cast_signed(),
         });
         let timeout = timeout.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
-        let mut events = [libc::epoll_event { events: 0, u64: 0 }; EVENTS];
+        let mut events = [libc::epoll_event { events: 0, u64: 0 }; EVENTS as usize];
         // SAFETY: the array holds EVENTS entries and outlives the call, as does the timeout; no
         // signal mask is given.
         let count = unsafe {
             libc::epoll_pwait2(
                 self.0.as_raw_fd(),
                 events.as_mut_ptr(),
-                EVENTS as libc::c_int,
+                EVENTS,
                 timeout,
                 std::ptr::null(),
             )
