@@ -1,5 +1,7 @@
 //! What a queue is told to be.
 
+use core::ops::RangeInclusive;
+
 use engine::{Size, Span};
 use serde::{Deserialize, Serialize};
 
@@ -26,6 +28,38 @@ pub enum Discipline {
     Pie(Pie),
     /// Flow queueing with `CoDel` on each flow (RFC 8290).
     FqCodel(FqCodel),
+}
+
+/// A queue that cannot be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ConfigError {
+    /// Neither limit is given, and so memory would be the limit.
+    #[error("the queue has no limit; give it `packets`, `bytes` or both")]
+    NoLimit,
+    /// A number is out of its range.
+    #[error("the queue's `{field}` is {value}; it must be {least} to {most}")]
+    OutOfRange {
+        /// Which number.
+        field: &'static str,
+        /// What it is.
+        value: u64,
+        /// The least it may be.
+        least: u64,
+        /// The most it may be.
+        most: u64,
+    },
+    /// A span of time is out of its range.
+    #[error("the queue's `{field}` is {value}; it must be {least} to {most}")]
+    SpanOutOfRange {
+        /// Which span.
+        field: &'static str,
+        /// What it is.
+        value: Span,
+        /// The shortest it may be.
+        least: Span,
+        /// The longest it may be.
+        most: Span,
+    },
 }
 
 /// Parameters of `CoDel`.
@@ -61,6 +95,72 @@ pub struct FqCodel {
     pub quantum: u32,
     /// The `CoDel` on each flow.
     pub codel: Codel,
+}
+
+impl QueueConfig {
+    /// Largest packet that may wait, in bytes: one of IP's longest with an Ethernet header and two
+    /// tags. A limit in packets alone bounds memory by so many of these.
+    pub const LONGEST_FRAME: u64 = 65_535 + 22;
+
+    /// Whether such a queue can be.
+    ///
+    /// # Errors
+    ///
+    /// Names the field and its range.
+    pub fn validate(&self) -> Result<(), ConfigError> {
+        if self.packets.is_none() && self.bytes.is_none() {
+            return Err(ConfigError::NoLimit);
+        }
+        match &self.discipline {
+            Discipline::DropTail => Ok(()),
+            Discipline::Codel(codel) => codel.validate(),
+            Discipline::Pie(pie) => {
+                span("target", pie.target, MICROSECOND..=HOUR)?;
+                // Updates that fell due while nothing happened are made up for one by one.
+                span("update", pie.update, Span::from_millis(1)..=HOUR)?;
+                span("burst", pie.burst, Span::ZERO..=HOUR)
+            }
+            Discipline::FqCodel(fq) => {
+                number("flows", fq.flows, 1..=65_536)?;
+                // A flow's turn comes once for every quantum in a packet.
+                number("quantum", fq.quantum, 64..=1 << 20)?;
+                fq.codel.validate()
+            }
+        }
+    }
+
+    /// Most bytes of packets that wait at once: the limit in bytes, or that in packets of the
+    /// longest kind, whichever is less.
+    #[must_use]
+    pub fn memory_bound(&self) -> u64 {
+        let packets = self.packets.map_or(u64::MAX, |packets| u64::from(packets) * Self::LONGEST_FRAME);
+        packets.min(self.bytes.map_or(u64::MAX, Size::bytes))
+    }
+}
+
+impl Codel {
+    fn validate(&self) -> Result<(), ConfigError> {
+        span("target", self.target, MICROSECOND..=HOUR)?;
+        span("interval", self.interval, self.target.max(MICROSECOND)..=HOUR)
+    }
+}
+
+const MICROSECOND: Span = Span::from_micros(1);
+const HOUR: Span = Span::from_secs(3_600);
+
+fn span(field: &'static str, value: Span, range: RangeInclusive<Span>) -> Result<(), ConfigError> {
+    if range.contains(&value) {
+        return Ok(());
+    }
+    Err(ConfigError::SpanOutOfRange { field, value, least: *range.start(), most: *range.end() })
+}
+
+fn number(field: &'static str, value: u32, range: RangeInclusive<u32>) -> Result<(), ConfigError> {
+    if range.contains(&value) {
+        return Ok(());
+    }
+    let [value, least, most] = [value, *range.start(), *range.end()].map(u64::from);
+    Err(ConfigError::OutOfRange { field, value, least, most })
 }
 
 impl Default for Codel {
