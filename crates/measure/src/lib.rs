@@ -2,13 +2,25 @@
 
 #![forbid(unsafe_code)]
 
+mod error;
+pub mod event;
+mod histlog;
 mod metric;
 mod observation;
+mod outline;
 mod record;
+mod recorder;
+mod recording;
 pub mod statistics;
 mod study;
+mod table;
 
+pub use error::RecordError;
+pub use event::Event;
 pub use metric::{Metric, Unit};
 pub use observation::{Observation, Snapshot, delay_histogram};
+pub use outline::{Difference, Outline, OutlineCell, OutlineFlow, SCHEMA, plan_differences};
 pub use record::{CellRecord, FlowRecord, Health, Interval, Name, PacketCounts, PipeRecord, Quantiles};
+pub use recorder::{Recorder, write_whole};
+pub use recording::Recording;
 pub use study::{Axis, Expectation, Figure, Finding, Panel, Relation, Rule, Scalar, Selection, Study};

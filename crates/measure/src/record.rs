@@ -207,6 +207,14 @@ impl PacketCounts {
     }
 }
 
+impl PipeRecord {
+    /// Packets that did not leave, for whatever reason.
+    #[must_use]
+    pub fn dropped_packets(&self) -> u64 {
+        self.drops.iter().map(|(_, n)| n).sum()
+    }
+}
+
 impl Quantiles {
     /// The quantiles of a histogram of nanoseconds, or `None` if it is empty.
     #[must_use]

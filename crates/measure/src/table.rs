@@ -1,0 +1,449 @@
+//! The tables: records to CSV rows and back. Each table's columns are stated once, by the function
+//! that writes its rows; the header comes from the same function.
+//!
+//! CSV as in RFC 4180, but with line feeds alone; numbers plain, empty where there is no value, no
+//! line breaks inside a field. `docs/guide/src/results.md` describes every column.
+
+use std::collections::HashMap;
+use std::fmt::Display;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+use csv::StringRecord;
+use engine::Span;
+
+use crate::event::Rows;
+use crate::outline::written;
+use crate::{
+    CellRecord, FlowRecord, Health, Interval, Metric, Name, Outline, PacketCounts, PipeRecord, Quantiles, RecordError,
+    Scalar,
+};
+
+/// The tables of a results directory.
+pub(crate) const TABLES: [&str; 5] = ["samples.csv", "links.csv", "drops.csv", "cpu.csv", CELLS];
+pub(crate) const CELLS: &str = "cells.csv";
+
+/// The rows of one cell, for each table in the order of [`TABLES`], as CSV without header.
+pub(crate) fn rows(cell: &CellRecord) -> io::Result<([Vec<u8>; 5], Rows)> {
+    let [samples, links, drops, cpu, cells] = lines(cell);
+    let rows =
+        Rows { cells: cells.len(), samples: samples.len(), links: links.len(), drops: drops.len(), cpu: cpu.len() };
+    let csv = |lines: Vec<Line>| to_csv(lines.iter().map(|line| line.0.iter().map(|(_, value)| value.as_str())));
+    Ok(([csv(samples)?, csv(links)?, csv(drops)?, csv(cpu)?, csv(cells)?], rows))
+}
+
+/// The header of each table in the order of [`TABLES`].
+pub(crate) fn headers(axes: &[String]) -> io::Result<[Vec<u8>; 5]> {
+    let unset = Scalar { label: String::new(), number: None };
+    let blank = CellRecord {
+        cell: 0,
+        repeat: 0,
+        attempt: 0,
+        coordinates: axes.iter().map(|key| (key.clone(), unset.clone())).collect(),
+        seed: 0,
+        flows: vec![FlowRecord { intervals: vec![Interval::default()], ..FlowRecord::default() }],
+        pipes: vec![PipeRecord { drops: vec![("".into(), 0)], ..PipeRecord::default() }],
+        health: Health { cpu_s: vec![("".into(), 0.0)], ..Health::default() },
+        histograms: Vec::new(),
+    };
+    let mut headers: [Vec<u8>; 5] = Default::default();
+    for (header, lines) in headers.iter_mut().zip(lines(&blank)) {
+        *header = to_csv(lines.iter().map(|line| line.0.iter().map(|(name, _)| name.as_ref())))?;
+    }
+    Ok(headers)
+}
+
+fn lines(cell: &CellRecord) -> [Vec<Line>; 5] {
+    let drops =
+        |pipe: &PipeRecord| pipe.drops.iter().map(|(why, n)| drop_line(cell, pipe, why, *n)).collect::<Vec<_>>();
+    [
+        cell.flows.iter().flat_map(|flow| flow.intervals.iter().map(|i| sample_line(cell, flow, i))).collect(),
+        cell.pipes.iter().map(|pipe| link_line(cell, pipe)).collect(),
+        cell.pipes.iter().flat_map(drops).collect(),
+        cell.health.cpu_s.iter().map(|(part, s)| Line::of(cell).put("part", part).put("cpu_s", s)).collect(),
+        cell.flows.iter().map(|flow| cell_line(cell, flow)).collect(),
+    ]
+}
+
+fn cell_line(cell: &CellRecord, flow: &FlowRecord) -> Line {
+    let health = &cell.health;
+    let mut line = Line::of(cell).put("cell_seed", cell.seed);
+    for (key, value) in &cell.coordinates {
+        line = line.put(key.clone(), written(value));
+    }
+    line = line
+        .put("flow", &flow.flow)
+        .put("from", &flow.from)
+        .put("to", &flow.to)
+        .put("protocol", &flow.protocol)
+        .put("engine", &flow.engine)
+        .put("judged", health.spoiled.is_none())
+        .maybe("spoiled", health.spoiled.as_ref())
+        .maybe("error", flow.error.as_ref())
+        .maybe("offered_bit_s", flow.offered_bit_s)
+        .maybe("connect_s", flow.connect.map(seconds))
+        .put("measured_s", seconds(flow.measured))
+        .put("sent_bytes", flow.sent_bytes)
+        .put("received_bytes", flow.received_bytes);
+    for metric in [Metric::Goodput, Metric::Share, Metric::Loss] {
+        line = line.maybe(metric.column(), metric.of(flow));
+    }
+    line.packets(flow.packets.as_ref())
+        .quantiles("delay", flow.delay.as_ref())
+        .quantiles("rtt", flow.rtt.as_ref())
+        .maybe(Metric::Jitter.column(), flow.jitter_s)
+        .maybe(Metric::Retransmits.column(), flow.retransmits)
+        .put("link_offered_packets", cell.pipes.iter().map(|p| p.offered_packets).sum::<u64>())
+        .put("link_dropped_packets", cell.pipes.iter().map(PipeRecord::dropped_packets).sum::<u64>())
+        .put("executor_packets", health.packets)
+        .put("late_packets", health.late_packets)
+        .put("late_limit_s", seconds(health.late_limit))
+        .quantiles("lateness", Some(&health.lateness))
+        .put("stalls", health.stalls)
+        .put("stalled_s", seconds(health.stalled))
+        .put("kernel_drops", health.kernel_drops)
+        .put("cpu_s", health.cpu_s.iter().map(|(_, s)| s).sum::<f64>())
+        .put("machine_busy_ratio", health.machine_busy)
+        .put("machine_steal_ratio", health.machine_steal)
+        .put("cells_beside", health.cells_beside)
+}
+
+fn sample_line(cell: &CellRecord, flow: &FlowRecord, interval: &Interval) -> Line {
+    let length = interval.end.saturating_sub(interval.start).as_secs_f64();
+    let goodput = (length > 0.0).then(|| interval.received_bytes as f64 * 8.0 / length);
+    Line::of(cell)
+        .put("flow", &flow.flow)
+        .put("start_s", seconds(interval.start))
+        .put("end_s", seconds(interval.end))
+        .put("received_bytes", interval.received_bytes)
+        .maybe("goodput_bit_s", goodput)
+        .maybe("retransmits", interval.retransmits)
+        .maybe("rtt_s", interval.rtt_s)
+        .maybe("cwnd_bytes", interval.cwnd_bytes)
+        .packets(interval.packets.as_ref())
+        .maybe("delay_s", interval.delay_s)
+        .maybe("jitter_s", interval.jitter_s)
+}
+
+fn link_line(cell: &CellRecord, pipe: &PipeRecord) -> Line {
+    Line::of(cell)
+        .pipe(pipe)
+        .put("offered_packets", pipe.offered_packets)
+        .put("offered_bytes", pipe.offered_bytes)
+        .put("delivered_packets", pipe.delivered_packets)
+        .put("delivered_bytes", pipe.delivered_bytes)
+        .put("dropped_packets", pipe.dropped_packets())
+        .put("marked_packets", pipe.marked)
+        .put("duplicated_packets", pipe.duplicated)
+        .put("corrupted_packets", pipe.corrupted)
+        .put("queue_peak_packets", pipe.queue_peak_packets)
+        .put("queue_peak_bytes", pipe.queue_peak_bytes)
+}
+
+fn drop_line(cell: &CellRecord, pipe: &PipeRecord, reason: &str, packets: u64) -> Line {
+    Line::of(cell).pipe(pipe).put("reason", reason).put("dropped_packets", packets)
+}
+
+/// A row: names and values in order.
+struct Line(Vec<(Name, String)>);
+
+impl Line {
+    fn of(cell: &CellRecord) -> Self {
+        Self(Vec::with_capacity(48)).put("cell", cell.cell).put("repeat", cell.repeat).put("attempt", cell.attempt)
+    }
+
+    fn put(mut self, name: impl Into<Name>, value: impl Display) -> Self {
+        // A line is a row in every tool: no breaks inside fields.
+        let value = value.to_string().replace(['\r', '\n'], " ");
+        self.0.push((name.into(), value));
+        self
+    }
+
+    fn maybe(self, name: impl Into<Name>, value: Option<impl Display>) -> Self {
+        match value {
+            Some(value) => self.put(name, value),
+            None => self.put(name, ""),
+        }
+    }
+
+    fn pipe(self, pipe: &PipeRecord) -> Self {
+        self.put("link", &pipe.link).put("direction", &pipe.direction).put("pipe", &pipe.pipe)
+    }
+
+    fn packets(self, counts: Option<&PacketCounts>) -> Self {
+        self.maybe("packets_sent", counts.map(|c| c.sent))
+            .maybe("packets_received", counts.map(|c| c.received))
+            .maybe("packets_duplicated", counts.map(|c| c.duplicated))
+            .maybe("packets_reordered", counts.map(|c| c.reordered))
+    }
+
+    fn quantiles(self, prefix: &str, quantiles: Option<&Quantiles>) -> Self {
+        self.maybe(format!("{prefix}_count"), quantiles.map(|q| q.count))
+            .maybe(format!("{prefix}_min_s"), quantiles.map(|q| q.min))
+            .maybe(format!("{prefix}_p50_s"), quantiles.map(|q| q.p50))
+            .maybe(format!("{prefix}_p90_s"), quantiles.map(|q| q.p90))
+            .maybe(format!("{prefix}_p99_s"), quantiles.map(|q| q.p99))
+            .maybe(format!("{prefix}_max_s"), quantiles.map(|q| q.max))
+    }
+}
+
+fn to_csv<'a>(rows: impl Iterator<Item = impl Iterator<Item = &'a str>>) -> io::Result<Vec<u8>> {
+    let mut writer = csv::Writer::from_writer(Vec::new());
+    for row in rows {
+        writer.write_record(row)?;
+    }
+    writer.into_inner().map_err(|e| io::Error::other(e.to_string()))
+}
+
+/// Whole nanoseconds as decimal seconds, exactly.
+fn seconds(span: Span) -> String {
+    let nanos = span.as_nanos();
+    let text = format!("{}.{:09}", nanos / 1_000_000_000, nanos % 1_000_000_000);
+    text.trim_end_matches('0').trim_end_matches('.').to_string()
+}
+
+/// A table as it was read. A last line without its line end was torn off and is left out.
+#[derive(Debug)]
+pub(crate) struct Sheet {
+    path: PathBuf,
+    header: HashMap<String, usize>,
+    /// Each row with its line and the offset at which it ends.
+    rows: Vec<(StringRecord, u64, u64)>,
+    header_end: u64,
+}
+
+impl Sheet {
+    pub(crate) fn read(path: &Path) -> Result<Self, RecordError> {
+        let bytes = fs::read(path).map_err(RecordError::io("read", path))?;
+        let whole = bytes.iter().rposition(|b| *b == b'\n').map_or(0, |at| at + 1);
+        let mut reader = csv::ReaderBuilder::new().flexible(true).from_reader(&bytes[..whole]);
+        let malformed = |e: &csv::Error| RecordError::Malformed {
+            path: path.to_path_buf(),
+            line: e.position().map_or(1, csv::Position::line),
+            what: format!("not CSV in UTF-8 ({e})"),
+        };
+        let header = reader.headers().map_err(|e| malformed(&e))?.clone();
+        let mut sheet = Self {
+            path: path.to_path_buf(),
+            header: header.iter().enumerate().map(|(i, name)| (name.to_string(), i)).collect(),
+            rows: Vec::new(),
+            header_end: reader.position().byte(),
+        };
+        let mut record = StringRecord::new();
+        while reader.read_record(&mut record).map_err(|e| malformed(&e))? {
+            let line = record.position().map_or(0, csv::Position::line);
+            if record.len() != header.len() {
+                let what = format!("{} fields where the header has {}", record.len(), header.len());
+                return Err(RecordError::Malformed { path: path.to_path_buf(), line, what });
+            }
+            sheet.rows.push((record.clone(), line, reader.position().byte()));
+        }
+        Ok(sheet)
+    }
+
+    pub(crate) fn rows(&self) -> impl Iterator<Item = Row<'_>> {
+        self.rows.iter().map(|(record, line, end)| Row { sheet: self, record, line: *line, end: *end })
+    }
+
+    /// The offset at which the header ends.
+    pub(crate) fn header_end(&self) -> u64 {
+        self.header_end
+    }
+
+    /// The rows of each cell and attempt, in order.
+    pub(crate) fn by_cell(&self) -> Result<HashMap<(u32, u32), Vec<Row<'_>>>, RecordError> {
+        let mut found: HashMap<_, Vec<_>> = HashMap::new();
+        for row in self.rows() {
+            found.entry(row.key()?).or_default().push(row);
+        }
+        Ok(found)
+    }
+}
+
+/// A row of a [`Sheet`].
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Row<'a> {
+    sheet: &'a Sheet,
+    record: &'a StringRecord,
+    line: u64,
+    end: u64,
+}
+
+impl Row<'_> {
+    /// Cell and attempt.
+    pub(crate) fn key(&self) -> Result<(u32, u32), RecordError> {
+        Ok((self.get("cell")?, self.get("attempt")?))
+    }
+
+    /// The offset at which the row ends.
+    pub(crate) fn end(&self) -> u64 {
+        self.end
+    }
+
+    pub(crate) fn text(&self, column: &str) -> Result<&str, RecordError> {
+        let at = self.sheet.header.get(column).ok_or_else(|| self.malformed(format!("no column `{column}`")))?;
+        Ok(&self.record[*at])
+    }
+
+    pub(crate) fn get<T: FromStr>(&self, column: &str) -> Result<T, RecordError> {
+        let text = self.text(column)?;
+        text.parse().map_err(|_| self.malformed(format!("`{text}` in column `{column}` is not what belongs there")))
+    }
+
+    pub(crate) fn option<T: FromStr>(&self, column: &str) -> Result<Option<T>, RecordError> {
+        if self.text(column)?.is_empty() { Ok(None) } else { self.get(column).map(Some) }
+    }
+
+    fn owned(&self, column: &str) -> Result<String, RecordError> {
+        self.text(column).map(str::to_string)
+    }
+
+    fn name(&self, column: &str) -> Result<Name, RecordError> {
+        self.owned(column).map(Name::Owned)
+    }
+
+    fn span(&self, column: &str) -> Result<Span, RecordError> {
+        let text = self.text(column)?;
+        format!("{text}s")
+            .parse()
+            .map_err(|_| self.malformed(format!("`{text}` in column `{column}` is not a time in seconds")))
+    }
+
+    fn quantiles(&self, prefix: &str) -> Result<Option<Quantiles>, RecordError> {
+        let Some(count) = self.option(&format!("{prefix}_count"))? else { return Ok(None) };
+        let at = |name: &str| self.get(&format!("{prefix}_{name}_s"));
+        Ok(Some(Quantiles {
+            count,
+            min: at("min")?,
+            p50: at("p50")?,
+            p90: at("p90")?,
+            p99: at("p99")?,
+            max: at("max")?,
+        }))
+    }
+
+    fn packets(&self) -> Result<Option<PacketCounts>, RecordError> {
+        let Some(sent) = self.option("packets_sent")? else { return Ok(None) };
+        Ok(Some(PacketCounts {
+            sent,
+            received: self.get("packets_received")?,
+            duplicated: self.get("packets_duplicated")?,
+            reordered: self.get("packets_reordered")?,
+        }))
+    }
+
+    fn malformed(&self, what: String) -> RecordError {
+        RecordError::Malformed { path: self.sheet.path.clone(), line: self.line, what }
+    }
+}
+
+/// The rows of one cell and attempt, in the order of [`TABLES`].
+pub(crate) type CellRows<'a> = [&'a [Row<'a>]; 5];
+
+/// A cell from its rows, without its histograms. `None` if it has no row in `cells.csv`.
+pub(crate) fn cell(outline: &Outline, rows: CellRows<'_>) -> Result<Option<CellRecord>, RecordError> {
+    let [samples, links, drops, cpu, cells] = rows;
+    let Some(first) = cells.first() else { return Ok(None) };
+    let mut coordinates = Vec::new();
+    for axis in &outline.study.axes {
+        coordinates.push((axis.key.clone(), outline.scalar(&axis.key, first.text(&axis.key)?)));
+    }
+    let mut flows = cells.iter().map(flow).collect::<Result<Vec<_>, _>>()?;
+    for row in samples {
+        let name = row.text("flow")?;
+        if let Some(flow) = flows.iter_mut().find(|flow| flow.flow == name) {
+            flow.intervals.push(interval(row)?);
+        }
+    }
+    let mut pipes = links.iter().map(pipe).collect::<Result<Vec<_>, _>>()?;
+    for row in drops {
+        let (link, direction, name) = (row.text("link")?, row.text("direction")?, row.text("pipe")?);
+        if let Some(pipe) = pipes.iter_mut().find(|p| p.link == link && p.direction == direction && p.pipe == name) {
+            pipe.drops.push((row.name("reason")?, row.get("dropped_packets")?));
+        }
+    }
+    let mut cpu_s = Vec::new();
+    for row in cpu {
+        cpu_s.push((row.name("part")?, row.get("cpu_s")?));
+    }
+    Ok(Some(CellRecord {
+        cell: first.get("cell")?,
+        repeat: first.get("repeat")?,
+        attempt: first.get("attempt")?,
+        coordinates,
+        seed: first.get("cell_seed")?,
+        flows,
+        pipes,
+        health: Health {
+            packets: first.get("executor_packets")?,
+            late_packets: first.get("late_packets")?,
+            late_limit: first.span("late_limit_s")?,
+            lateness: first.quantiles("lateness")?.unwrap_or_default(),
+            stalls: first.get("stalls")?,
+            stalled: first.span("stalled_s")?,
+            kernel_drops: first.get("kernel_drops")?,
+            cpu_s,
+            machine_busy: first.get("machine_busy_ratio")?,
+            machine_steal: first.get("machine_steal_ratio")?,
+            cells_beside: first.get("cells_beside")?,
+            spoiled: first.option("spoiled")?,
+        },
+        histograms: Vec::new(),
+    }))
+}
+
+fn flow(row: &Row) -> Result<FlowRecord, RecordError> {
+    Ok(FlowRecord {
+        flow: row.owned("flow")?,
+        from: row.owned("from")?,
+        to: row.owned("to")?,
+        protocol: row.name("protocol")?,
+        engine: row.name("engine")?,
+        offered_bit_s: row.option("offered_bit_s")?,
+        connect: if row.text("connect_s")?.is_empty() { None } else { Some(row.span("connect_s")?) },
+        measured: row.span("measured_s")?,
+        sent_bytes: row.get("sent_bytes")?,
+        received_bytes: row.get("received_bytes")?,
+        packets: row.packets()?,
+        delay: row.quantiles("delay")?,
+        rtt: row.quantiles("rtt")?,
+        jitter_s: row.option("jitter_s")?,
+        retransmits: row.option("retransmits")?,
+        intervals: Vec::new(),
+        error: row.option("error")?,
+    })
+}
+
+fn interval(row: &Row) -> Result<Interval, RecordError> {
+    Ok(Interval {
+        start: row.span("start_s")?,
+        end: row.span("end_s")?,
+        received_bytes: row.get("received_bytes")?,
+        retransmits: row.option("retransmits")?,
+        rtt_s: row.option("rtt_s")?,
+        cwnd_bytes: row.option("cwnd_bytes")?,
+        packets: row.packets()?,
+        delay_s: row.option("delay_s")?,
+        jitter_s: row.option("jitter_s")?,
+    })
+}
+
+fn pipe(row: &Row) -> Result<PipeRecord, RecordError> {
+    Ok(PipeRecord {
+        link: row.owned("link")?,
+        direction: row.name("direction")?,
+        pipe: row.owned("pipe")?,
+        offered_packets: row.get("offered_packets")?,
+        offered_bytes: row.get("offered_bytes")?,
+        delivered_packets: row.get("delivered_packets")?,
+        delivered_bytes: row.get("delivered_bytes")?,
+        drops: Vec::new(),
+        marked: row.get("marked_packets")?,
+        duplicated: row.get("duplicated_packets")?,
+        corrupted: row.get("corrupted_packets")?,
+        queue_peak_packets: row.get("queue_peak_packets")?,
+        queue_peak_bytes: row.get("queue_peak_bytes")?,
+    })
+}
