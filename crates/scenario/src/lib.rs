@@ -2,4 +2,25 @@
 
 #![forbid(unsafe_code)]
 
+mod assign;
+mod decode;
+mod fields;
+mod file;
+mod flows;
+mod keys;
+mod pipe;
 pub mod plan;
+mod problem;
+mod profiles;
+mod queues;
+mod services;
+mod study;
+mod sweep;
+mod traces;
+mod yaml;
+
+pub use file::{FileError, Options, ReadFile, load, parse};
+pub use keys::reference;
+pub use problem::ScenarioError;
+pub use profiles::{DefaultQueue, PROFILES, Profile, ProfileDirection, profile};
+pub use services::{SERVICES, Service};

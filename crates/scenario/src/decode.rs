@@ -1,0 +1,383 @@
+//! From the tree to a plan: sites, links, paths, traffic, what is measured, and all cells.
+
+use engine::{Random, Span};
+
+use crate::assign::{Scope, Target};
+use crate::fields::{self, Fields};
+use crate::file::{Options, ReadFile};
+use crate::keys;
+use crate::pipe;
+use crate::plan::{Cell, Flow, Link, Path, Plan};
+use crate::problem::{At, Noted, Notes, Problem};
+use crate::profiles::{PROFILES, profile};
+use crate::study::Questions;
+use crate::sweep::{MOST_CELLS, Variant};
+use crate::traces::Traces;
+use crate::yaml::{self, Node, Value};
+
+/// Version of the plan's layout and of the results directory.
+const SCHEMA: u32 = 1;
+/// Most sites of a scenario.
+const MOST_SITES: usize = 250;
+/// Most bytes that the traces of all cells may take together.
+const MOST_TRACE_BYTES: u64 = 1 << 30;
+
+/// Decodes a scenario. What is wrong is noted; the plan is good if nothing was.
+pub(crate) fn plan(
+    notes: &Notes,
+    source: u32,
+    text: &str,
+    read: ReadFile<'_>,
+    options: &Options,
+) -> Result<Plan, Noted> {
+    let root = yaml::parse(notes, source, text)?;
+    let top = Fields::read(notes, &root, &keys::SCENARIO)?;
+    let set: Vec<(Target, Node)> =
+        options.set.iter().map(|option| set_option(notes, &root, option)).collect::<Result<_, _>>()?;
+
+    // What the other of full and quick would run is checked as well.
+    let as_written = Variant::new(notes, &root)?;
+    let mut full = as_written.clone();
+    let quick = top.get("quick").map(|node| quick(notes, &root, &as_written, node)).transpose()?;
+    if options.quick && quick.is_none() {
+        let problem = Problem::new(root.at, "this scenario has no `quick` block");
+        return Err(notes.note(problem.remedy("run it without `--quick`, or say there what `--quick` changes")));
+    }
+    let mut variants = Vec::from_iter(quick);
+    for (target, node) in &set {
+        for variant in variants.iter_mut().chain([&mut full]) {
+            variant.change(notes, target, node)?;
+        }
+    }
+    variants.push(full);
+    let run = if options.quick { 0 } else { variants.len() - 1 };
+    let other = variants.len() - 1 - run;
+
+    let traces = Traces::new(read);
+    let decoder = Decoder { notes, traces: &traces };
+    let all: Vec<Variant> = variants.iter().cloned().chain([as_written]).collect();
+    let study = Questions::new(notes, &root, &variants[run], &all).decode();
+    if other != run {
+        // Its problems are what counts.
+        let _ = Questions::new(notes, &root, &variants[other], &all).decode();
+        let _ = decoder.cells(&variants[other], 0);
+    }
+    let chosen = Fields::read(notes, &variants[run].root, &keys::SCENARIO)?;
+    let seed = chosen.with("seed", |notes, node| fields::integer(notes, node, 0..=u64::MAX))?.unwrap_or(options.seed);
+    let name =
+        chosen.need("name").and_then(|node| fields::name(notes, node.at, fields::text(notes, node)?, "a scenario"));
+    let description = chosen.with("description", fields::text);
+    let cells = decoder.cells(&variants[run], seed);
+    Ok(Plan {
+        schema: SCHEMA,
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        name: name?.to_owned(),
+        description: description?.unwrap_or_default().trim().to_owned(),
+        source: text.to_owned(),
+        quick: options.quick,
+        set: options.set.clone(),
+        seed,
+        study: study?,
+        cells: cells?,
+    })
+}
+
+/// One `--set KEY=VALUE`.
+fn set_option(notes: &Notes, root: &Node, option: &str) -> Result<(Target, Node), Noted> {
+    let source = notes.source("--set", option);
+    let Some((key, value)) = option.split_once('=').filter(|(_, value)| !value.trim().is_empty()) else {
+        let problem = Problem::new(At::new(source, 0..option.chars().count()), "`--set` needs a key and a value");
+        return Err(notes.note(problem.remedy("write `--set KEY=VALUE`, such as `--set radio.loss=0.03`")));
+    };
+    let at = At::new(source, 0..key.chars().count());
+    let target = Target::resolve(notes, root, key.trim(), at, Scope::Change)?;
+    // Blanks in place of the key keep the positions of the value.
+    let blank: String = key.chars().chain(['=']).map(|_| ' ').collect();
+    Ok((target, yaml::parse(notes, source, &format!("{blank}{value}"))?))
+}
+
+/// The file with its `quick` block applied.
+fn quick(notes: &Notes, root: &Node, file: &Variant, node: &Node) -> Result<Variant, Noted> {
+    let mut variant = file.clone();
+    for entry in fields::map(notes, node, "`quick`")? {
+        let target = Target::resolve(notes, root, &entry.key, entry.key_at, Scope::Change)?;
+        variant.change(notes, &target, &entry.node)?;
+    }
+    Ok(variant)
+}
+
+/// What cells are decoded with.
+#[derive(Clone, Copy)]
+pub(crate) struct Decoder<'a> {
+    pub(crate) notes: &'a Notes,
+    traces: &'a Traces<'a>,
+}
+
+impl Decoder<'_> {
+    /// Every cell of a variant, in canonical order: repeats outermost, last key fastest.
+    fn cells(&self, variant: &Variant, seed: u64) -> Result<Vec<Cell>, Noted> {
+        let notes = self.notes;
+        let measure = variant.root.entry("measure").map(|entry| Fields::read(notes, &entry.node, &keys::MEASURE));
+        let measure =
+            measure.filter(|_| variant.root.entry("measure").is_some_and(|e| !matches!(e.node.value, Value::Null)));
+        let repeats = measure
+            .transpose()?
+            .map(|fields| fields.with("repeat", |notes, node| fields::integer(notes, node, 1..=1_000)));
+        let repeats = repeats.transpose()?.flatten().unwrap_or(1);
+        let points = variant.points();
+        let count = points.saturating_mul(repeats);
+        if count > MOST_CELLS {
+            let at = variant.root.entry("sweep").map(|entry| entry.key_at);
+            let problem = Problem::new(at, format!("this plan has {count} cells"));
+            return Err(notes.note(problem.remedy(format!("a plan has at most {MOST_CELLS}: sweep over less"))));
+        }
+        let mut cells = Vec::with_capacity(points as usize);
+        let mut noted = None;
+        for point in 0..points {
+            match self.cell(variant, point, seed) {
+                Ok(cell) => cells.push(cell),
+                Err(error) => noted = Some(error),
+            }
+            if notes.is_full() {
+                break;
+            }
+            let trace_bytes = self.traces.bytes().saturating_mul(count);
+            if trace_bytes > MOST_TRACE_BYTES {
+                let what = format!("the traces of {count} cells would take {} MiB", trace_bytes >> 20);
+                let problem = Problem::new(None, what);
+                return Err(notes.note(problem.remedy("use shorter traces or fewer cells")));
+            }
+        }
+        match noted {
+            Some(noted) => Err(noted),
+            None => Ok(repeated(&cells, repeats, seed)),
+        }
+    }
+
+    fn cell(&self, variant: &Variant, point: u64, seed: u64) -> Result<Cell, Noted> {
+        let notes = self.notes;
+        let (root, coordinates) = variant.point(notes, point)?;
+        let top = Fields::read(notes, &root, &keys::SCENARIO)?;
+        let sites = self.sites(top.need("sites")?);
+        let path = self.path(&top);
+        let measure = self.measure(variant, &top);
+        let (sites, path) = (sites?, path?);
+        let links = top.need("links").and_then(|node| self.links(node, &sites, &path));
+        let measure = measure?;
+        let flows = top.need("traffic").and_then(|node| self.flows(node, &sites, &path, measure.0 + measure.2));
+        let (links, flows) = (links?, flows?);
+        self.reachable(&top, &sites, &links, &flows)?;
+        let (duration, interval, warmup) = measure;
+        Ok(Cell { id: 0, repeat: 0, coordinates, seed, sites, links, path, flows, duration, interval, warmup })
+    }
+
+    fn sites(&self, node: &Node) -> Result<Vec<String>, Noted> {
+        let notes = self.notes;
+        let mut sites: Vec<String> = Vec::new();
+        let items = fields::items(notes, node, "`sites`")?;
+        if items.len() < 2 || items.len() > MOST_SITES {
+            let problem =
+                Problem::new(node.at, format!("a scenario has 2 to {MOST_SITES} sites, this has {}", items.len()));
+            return Err(notes.note(problem.remedy("write for example `sites: [ship, shore]`")));
+        }
+        for node in items {
+            let name = fields::name(notes, node.at, fields::text(notes, node)?, "a site")?;
+            if sites.iter().any(|site| site == name) {
+                let problem = Problem::new(node.at, format!("the site `{name}` stands here twice"));
+                return Err(notes.note(problem.remedy("give every site a name of its own")));
+            }
+            sites.push(name.to_owned());
+        }
+        Ok(sites)
+    }
+
+    pub(crate) fn site(&self, node: &Node, sites: &[String]) -> Result<usize, Noted> {
+        let name = fields::text(self.notes, node)?;
+        let found = sites.iter().position(|site| site == name);
+        found.ok_or_else(|| fields::unknown(self.notes, node.at, "site", name, sites.iter().map(String::as_str), ""))
+    }
+
+    fn links(&self, node: &Node, sites: &[String], path: &Path) -> Result<Vec<Link>, Noted> {
+        let notes = self.notes;
+        let entries = fields::map(notes, node, "`links`")?;
+        if entries.is_empty() {
+            let problem = Problem::new(node.at, "there is no link");
+            return Err(notes.note(problem.remedy("write for example `links: {radio: {ends: [ship, shore]}}`")));
+        }
+        let links: Vec<_> = entries
+            .iter()
+            .map(|entry| {
+                let name = fields::name(notes, entry.key_at, &entry.key, "a link")?;
+                if keys::SCENARIO.names().any(|key| key == name) {
+                    let problem = Problem::new(entry.key_at, format!("a link cannot be called `{name}`"));
+                    return Err(notes.note(problem.remedy("this is a key of the scenario: choose another name")));
+                }
+                self.link(name, &entry.node, sites, path)
+            })
+            .collect();
+        links.into_iter().collect()
+    }
+
+    fn link(&self, name: &str, node: &Node, sites: &[String], path: &Path) -> Result<Link, Noted> {
+        let notes = self.notes;
+        let fields = Fields::read(notes, node, &keys::LINK)?;
+        let ends = fields.need("ends").and_then(|node| self.ends(node, sites));
+        let profile = fields.with("profile", |notes, node| {
+            let name = fields::text(notes, node)?;
+            let names = || PROFILES.iter().map(|profile| profile.name);
+            profile(name).ok_or_else(|| fields::unknown(notes, node.at, "profile", name, names(), ""))
+        });
+        let profile = profile?;
+        let cx = pipe::Context { notes, traces: self.traces, packet: largest_packet(path) };
+        let (up, down) = pipe::directions(cx, fields, profile)?;
+        Ok(Link {
+            name: name.to_owned(),
+            ends: ends?,
+            profile: profile.map(|profile| profile.name.to_owned()),
+            up,
+            down,
+        })
+    }
+
+    fn ends(&self, node: &Node, sites: &[String]) -> Result<(usize, usize), Noted> {
+        let items = fields::items(self.notes, node, "`ends`")?;
+        let [first, second] = items else {
+            let problem = Problem::new(node.at, format!("a link has two ends, not {}", items.len()));
+            return Err(self.notes.note(problem.remedy("write `ends: [ONE, OTHER]`")));
+        };
+        let ends = (self.site(first, sites)?, self.site(second, sites)?);
+        if ends.0 == ends.1 {
+            let problem = Problem::new(node.at, "both ends of this link are the same site");
+            return Err(self.notes.note(problem.remedy("join two different sites")));
+        }
+        Ok(ends)
+    }
+
+    /// The path that is taken.
+    fn path(&self, top: &Fields<'_>) -> Result<Path, Noted> {
+        let notes = self.notes;
+        let entries = top.with("paths", |notes, node| fields::map(notes, node, "`paths`"))?.unwrap_or_default();
+        let paths: Vec<_> = entries
+            .iter()
+            .map(|entry| {
+                let name = fields::name(notes, entry.key_at, &entry.key, "a path")?;
+                let fields = Fields::read(notes, &entry.node, &keys::PATH)?;
+                let inner = fields.with("vxlan", |notes, node| Fields::read(notes, node, &keys::VXLAN))?;
+                if let (Some(_), Some(both)) = (inner, fields.entry("mtu")) {
+                    let problem = Problem::new(both.key_at, "a VXLAN path has its MTU inside");
+                    return Err(notes.note(problem.remedy("write `{vxlan: {mtu: 1440}}`")));
+                }
+                let mtu =
+                    inner.unwrap_or(fields).with("mtu", |notes, node| fields::integer(notes, node, 576..=9_000))?;
+                let default = if inner.is_some() { 1_500 - VXLAN_OVERHEAD } else { 1_500 };
+                Ok(Path { name: name.to_owned(), mtu: mtu.map_or(default, |mtu| mtu as u16), vxlan: inner.is_some() })
+            })
+            .collect();
+        let mut paths: Vec<Path> = paths.into_iter().collect::<Result<_, Noted>>()?;
+        if paths.is_empty() {
+            paths.push(Path { name: "host".to_owned(), mtu: 1_500, vxlan: false });
+        }
+        let names = || paths.iter().map(|path| path.name.as_str());
+        match (top.get("path"), paths.as_slice()) {
+            (Some(node), paths) => {
+                let name = fields::text(notes, node)?;
+                let found = paths.iter().find(|path| path.name == name).cloned();
+                found.ok_or_else(|| fields::unknown(notes, node.at, "path", name, names(), ""))
+            }
+            (None, [only]) => Ok(only.clone()),
+            (None, _) => {
+                let at = top.entry("paths").map(|entry| entry.key_at);
+                let problem = Problem::new(at, "there are several paths and none is chosen");
+                Err(notes.note(
+                    problem.remedy(format!("sweep `path`, or choose with `path:` one of {}", fields::list(names()))),
+                ))
+            }
+        }
+    }
+
+    /// Duration, interval and warm-up.
+    fn measure(&self, variant: &Variant, top: &Fields<'_>) -> Result<(Span, Span, Span), Noted> {
+        let notes = self.notes;
+        let fields = top.with("measure", |notes, node| Fields::read(notes, node, &keys::MEASURE))?;
+        let read = |key| fields.as_ref().and_then(|fields| fields.get(key));
+        let duration = read("duration").map_or(Ok(Span::from_secs(10)), |node| fields::positive_span(notes, node));
+        let interval = read("interval").map(|node| fields::positive_span(notes, node)).transpose();
+        let warmup = read("warmup").map_or(Ok(Span::ZERO), |node| fields::span(notes, node));
+        let (duration, interval, warmup) = (duration?, interval?, warmup?);
+        let changed = |key: &str| variant.changed.iter().any(|path| path[..] == ["measure", key]);
+        let interval = match (interval, read("interval")) {
+            (Some(interval), Some(node)) if interval > duration => {
+                // Who shortens the run alone means the interval with it.
+                if !changed("duration") || changed("interval") {
+                    let problem =
+                        Problem::new(node.at, format!("an interval of {interval} does not fit into {duration}"));
+                    return Err(notes.note(problem.remedy("choose an interval of at most `measure.duration`")));
+                }
+                duration
+            }
+            (interval, _) => interval.unwrap_or(Span::from_secs(1)).min(duration),
+        };
+        let intervals = duration.as_nanos().div_ceil(interval.as_nanos());
+        if intervals > MOST_INTERVALS {
+            let at = read("interval").map(|node| node.at);
+            let problem = Problem::new(at, format!("this makes {intervals} intervals in a cell"));
+            return Err(notes.note(problem.remedy(format!("take longer ones: a cell has at most {MOST_INTERVALS}"))));
+        }
+        Ok((duration, interval, warmup))
+    }
+
+    /// Every flow finds a way over the links.
+    fn reachable(&self, top: &Fields<'_>, sites: &[String], links: &[Link], flows: &[Flow]) -> Result<(), Noted> {
+        for flow in flows {
+            let mut reached = vec![false; sites.len()];
+            let mut open = vec![flow.from];
+            while let Some(site) = open.pop() {
+                if !std::mem::replace(&mut reached[site], true) {
+                    let ends = links.iter().flat_map(|link| [link.ends, (link.ends.1, link.ends.0)]);
+                    open.extend(ends.filter(|(from, _)| *from == site).map(|(_, to)| to));
+                }
+            }
+            if !reached[flow.to] {
+                let at = top.get("traffic").and_then(|node| node.entry(&flow.name)).map(|entry| entry.key_at);
+                let (from, to) = (&sites[flow.from], &sites[flow.to]);
+                let problem = Problem::new(at, format!("`{to}` is unreachable from `{from}`"));
+                return Err(self
+                    .notes
+                    .note(problem.remedy(format!("join `{from}` and `{to}` by a link, or by several"))));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What VXLAN over IPv4 adds to a packet (RFC 7348 5): inner Ethernet 14, VXLAN 8, UDP 8, IP 20.
+const VXLAN_OVERHEAD: u16 = 50;
+const MOST_INTERVALS: u64 = 100_000;
+
+/// The largest packet on the links, in bytes.
+fn largest_packet(path: &Path) -> u64 {
+    u64::from(path.mtu) + if path.vxlan { u64::from(VXLAN_OVERHEAD) } else { 0 }
+}
+
+/// The cells of all repeats, with their numbers and seeds.
+fn repeated(points: &[Cell], repeats: u64, seed: u64) -> Vec<Cell> {
+    let mut cells = Vec::with_capacity(points.len() * repeats as usize);
+    for repeat in 0..repeats {
+        for point in points {
+            let repeat = repeat as u32;
+            let id = u32::try_from(cells.len()).unwrap_or(u32::MAX);
+            cells.push(Cell { id, repeat, seed: cell_seed(seed, point, repeat), ..point.clone() });
+        }
+    }
+    cells
+}
+
+/// A cell's seed follows from the run's, its coordinates and its repeat alone: it stays the same
+/// when other values are swept or left out.
+fn cell_seed(seed: u64, cell: &Cell, repeat: u32) -> u64 {
+    let mut label = format!("cell repeat={repeat}");
+    for (key, value) in &cell.coordinates {
+        label.push_str(&format!(" {key}={}", value.label));
+    }
+    Random::stream(seed, &label).bits()
+}

@@ -1,0 +1,163 @@
+//! Traffic entries: from keys to flows.
+
+use engine::{Rate, Size, Span};
+
+use crate::decode::Decoder;
+use crate::fields::{self, Fields};
+use crate::keys;
+use crate::plan::{Flow, Path, Ping, Tcp, TcpEngine, Traffic, Udp};
+use crate::problem::{Noted, Notes, Problem};
+use crate::services::SERVICES;
+use crate::yaml::{Node, Value};
+
+/// How long a write lasts at the rate where nothing is said.
+const DEFAULT_WRITE: Span = Span::from_millis(100);
+/// Largest write in bytes.
+const MOST_WRITE: u64 = 16 << 20;
+
+impl Decoder<'_> {
+    /// The traffic of a cell; `whole` is the cell's length with its warm-up.
+    pub(crate) fn flows(&self, node: &Node, sites: &[String], path: &Path, whole: Span) -> Result<Vec<Flow>, Noted> {
+        let entries = fields::map(self.notes, node, "`traffic`")?;
+        if entries.is_empty() {
+            let problem = Problem::new(node.at, "there is no traffic");
+            return Err(self
+                .notes
+                .note(problem.remedy("write for example `{lidar: {from: ship, to: shore, service: lidar}}`")));
+        }
+        let flows: Vec<_> = entries
+            .iter()
+            .map(|entry| {
+                let name = fields::name(self.notes, entry.key_at, &entry.key, "a traffic entry")?;
+                self.flow(name, &entry.node, sites, path, whole)
+            })
+            .collect();
+        flows.into_iter().collect()
+    }
+
+    fn flow(&self, name: &str, node: &Node, sites: &[String], path: &Path, whole: Span) -> Result<Flow, Noted> {
+        let notes = self.notes;
+        let fields = Fields::read(notes, node, &keys::FLOW)?;
+        let from = fields.need("from").and_then(|node| self.site(node, sites));
+        let to = fields.need("to").and_then(|node| self.site(node, sites));
+        let traffic = self.traffic(&fields, path);
+        let dscp = fields.with("dscp", |notes, node| fields::integer(notes, node, 0..=63));
+        let start = fields.with("start", fields::span)?.unwrap_or_default();
+        let stop = fields.with("stop", fields::span)?;
+        if let Some(node) = fields.get("start").filter(|_| start >= whole) {
+            let problem = Problem::new(node.at, format!("`{name}` starts when the cell has ended, after {whole}"));
+            return Err(notes.note(problem.remedy("start earlier, or set a longer `measure.duration`")));
+        }
+        if let Some((node, _)) = fields.get("stop").zip(stop).filter(|(_, stop)| *stop <= start) {
+            let problem = Problem::new(node.at, format!("`{name}` stops before it starts"));
+            return Err(notes.note(problem.remedy(format!("stop after {start}"))));
+        }
+        let (from, to) = (from?, to?);
+        if let Some(node) = fields.get("to").filter(|_| from == to) {
+            let problem = Problem::new(node.at, format!("`{name}` goes from a site to itself"));
+            return Err(notes.note(problem.remedy("traffic goes from one site to another")));
+        }
+        let stop = stop.filter(|stop| *stop < whole);
+        let dscp = dscp?.unwrap_or(0) as u8;
+        Ok(Flow { name: name.to_owned(), from, to, start, stop, dscp, traffic: traffic? })
+    }
+
+    fn traffic(&self, fields: &Fields<'_>, path: &Path) -> Result<Traffic, Noted> {
+        let notes = self.notes;
+        let service = fields.with("service", |notes, node| {
+            let choices: Vec<_> = SERVICES.iter().map(|service| (service.name, service.rate)).collect();
+            fields::choice(notes, node, "service", &choices)
+        })?;
+        let kinds = ["tcp", "udp", "ping"];
+        let mut said = kinds.iter().filter_map(|kind| fields.entry(kind));
+        let (first, second) = (said.next(), said.next());
+        match (service, first, second) {
+            (Some(rate), None, _) => self.tcp(None, Some(rate)).map(Traffic::Tcp),
+            (rate, Some(entry), None) if entry.key == "tcp" => self.tcp(Some(&entry.node), rate).map(Traffic::Tcp),
+            (None, Some(entry), None) if entry.key == "udp" => self.udp(&entry.node, path).map(Traffic::Udp),
+            (None, Some(entry), None) => self.ping(&entry.node, path).map(Traffic::Ping),
+            (None, None, _) => {
+                let problem = Problem::new(fields.at, "this traffic entry does not say what is sent");
+                Err(notes.note(problem.remedy("give one of `service`, `tcp`, `udp`, `ping`")))
+            }
+            (_, Some(entry), second) => {
+                let at = second.unwrap_or(entry).key_at;
+                let problem = Problem::new(at, "a traffic entry sends one thing");
+                Err(notes
+                    .note(problem.remedy("put the other into an entry of its own (`service` goes with `tcp` alone)")))
+            }
+        }
+    }
+
+    fn tcp(&self, node: Option<&Node>, service: Option<Rate>) -> Result<Tcp, Noted> {
+        const ENGINES: [(&str, TcpEngine); 2] = [("own", TcpEngine::Own), ("iperf3", TcpEngine::Iperf3)];
+        let notes = self.notes;
+        let fields = node.map(|node| Fields::read(notes, node, &keys::TCP)).transpose()?;
+        let get = |key| fields.as_ref().and_then(|fields| fields.get(key));
+        let rate = match get("rate") {
+            None => Ok(service),
+            Some(Node { value: Value::Scalar(text), .. }) if text == "unlimited" => Ok(None),
+            Some(node) => fields::rate(notes, node).map(Some),
+        };
+        let engine = get("engine").map_or(Ok(TcpEngine::Own), |node| fields::choice(notes, node, "engine", &ENGINES));
+        let congestion = get("congestion").map_or(Ok("cubic"), |node| congestion(notes, node));
+        let rate = rate?;
+        let write = match (get("write"), rate) {
+            (Some(node), rate) => self.write(node, rate),
+            (None, Some(rate)) => Ok(Size::from_bytes(rate.bytes_in(DEFAULT_WRITE).clamp(1, MOST_WRITE))),
+            // iperf3's default.
+            (None, None) => Ok(Size::from_bytes(128 << 10)),
+        };
+        Ok(Tcp { rate, write: write?, congestion: congestion?.to_owned(), engine: engine? })
+    }
+
+    /// The bytes of a write: a size, or what a time takes at the rate.
+    fn write(&self, node: &Node, rate: Option<Rate>) -> Result<Size, Noted> {
+        let notes = self.notes;
+        let Ok(time) = fields::text(notes, node)?.parse::<Span>() else {
+            return fields::size(notes, node, 1..=MOST_WRITE);
+        };
+        let Some(rate) = rate else {
+            let problem = Problem::new(node.at, "a write that lasts a time needs a rate");
+            return Err(notes.note(problem.remedy("give `rate` too, or write a size such as `128KiB`")));
+        };
+        let bytes = rate.bytes_in(time);
+        if (1..=MOST_WRITE).contains(&bytes) {
+            return Ok(Size::from_bytes(bytes));
+        }
+        let problem = Problem::new(node.at, format!("{time} at {rate} is {bytes} bytes, which is not a write"));
+        Err(notes.note(problem.remedy(format!("choose a time that takes 1 to {MOST_WRITE} bytes"))))
+    }
+
+    fn udp(&self, node: &Node, path: &Path) -> Result<Udp, Noted> {
+        let fields = Fields::read(self.notes, node, &keys::UDP)?;
+        let rate = fields::rate(self.notes, fields.need("rate")?);
+        let size = self.payload(fields.get("size"), path, 24, 200);
+        Ok(Udp { rate: rate?, size: size? })
+    }
+
+    fn ping(&self, node: &Node, path: &Path) -> Result<Ping, Noted> {
+        let fields = Fields::read(self.notes, node, &keys::PING)?;
+        let interval = fields.with("interval", fields::positive_span);
+        let size = self.payload(fields.get("size"), path, 16, 56);
+        Ok(Ping { interval: interval?.unwrap_or(Span::from_secs(1)), size: size? })
+    }
+
+    /// A payload that fits into one packet: IPv4's and UDP's (or ICMP's) headers take 28 bytes.
+    fn payload(&self, node: Option<&Node>, path: &Path, least: u64, default: u64) -> Result<Size, Noted> {
+        let most = u64::from(path.mtu) - 28;
+        node.map_or(Ok(Size::from_bytes(default)), |node| fields::size(self.notes, node, least..=most))
+    }
+}
+
+fn congestion<'a>(notes: &Notes, node: &'a Node) -> Result<&'a str, Noted> {
+    let name = fields::text(notes, node)?;
+    // TCP_CA_NAME_MAX of Linux is 16 with the final zero.
+    let ok =
+        name.len() <= 15 && name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b"_-".contains(&b));
+    if ok && !name.is_empty() {
+        return Ok(name);
+    }
+    let problem = Problem::new(node.at, format!("`{name}` is not the name of a congestion control"));
+    Err(notes.note(problem.remedy("write for example `cubic`, `bbr` or `reno`")))
+}

@@ -1,0 +1,460 @@
+//! Every key of the language: the decoder refuses what is not here, and the guide's tables are made
+//! from here.
+
+/// The keys of one kind of mapping.
+pub(crate) struct Table {
+    /// What the mapping is, as messages call it.
+    pub(crate) what: &'static str,
+    pub(crate) keys: &'static [Key],
+}
+
+/// A key, what may stand after it, and what it means.
+pub(crate) struct Key {
+    pub(crate) name: &'static str,
+    /// An example of a value; several forms stand apart by ` or `.
+    pub(crate) value: &'static str,
+    pub(crate) about: &'static str,
+}
+
+impl Table {
+    pub(crate) fn names(&self) -> impl Iterator<Item = &'static str> + use<> {
+        self.keys.iter().map(|key| key.name)
+    }
+}
+
+/// The tables of keys as the guide prints them, in Markdown.
+#[must_use]
+pub fn reference() -> String {
+    const CHAPTERS: &[(&str, &[&Table])] = &[
+        ("The file", &[&SCENARIO]),
+        ("Links", &[&LINK, &DIRECTION, &BRANCH, &MATCH]),
+        ("Rates", &[&RATE_MODEL, &TOKEN_BUCKET]),
+        ("Delays", &[&DELAY_MODEL, &UNIFORM, &NORMAL, &PARETO, &TIMELINE_DELAY]),
+        ("Losses", &[&LOSS_MODEL, &GILBERT_ELLIOTT, &MARKOV4]),
+        ("Queues", &[&QUEUE_FIELDS]),
+        ("Paths", &[&PATH, &VXLAN]),
+        ("Traffic", &[&FLOW, &TCP, &UDP, &PING]),
+        ("Sweeps and measurement", &[&RANGE, &MEASURE]),
+        ("Expectations", &[&EXPECT]),
+        ("Figures", &[&FIGURE, &PANEL]),
+        ("Findings", &[&FINDING, &DECAY, &CONVERGE, &COST, &LOWEST_SHARE, &AGREES]),
+    ];
+    let mut out = String::new();
+    for (title, tables) in CHAPTERS {
+        out.push_str(&format!("### {title}\n\n"));
+        for table in *tables {
+            out.push_str(&format!("Keys of {}:\n\n| key | for example | meaning |\n|---|---|---|\n", table.what));
+            for key in table.keys {
+                let values: Vec<_> = key.value.split(" or ").map(|value| format!("`{value}`")).collect();
+                out.push_str(&format!("| `{}` | {} | {} |\n", key.name, values.join("<br>"), key.about));
+            }
+            out.push('\n');
+        }
+    }
+    out
+}
+
+const fn key(name: &'static str, value: &'static str, about: &'static str) -> Key {
+    Key { name, value, about }
+}
+
+pub(crate) static SCENARIO: Table = Table {
+    what: "a scenario",
+    keys: &[
+        key("name", "ship-to-shore", "Name of the scenario and of its results. Required."),
+        key("description", "free text", "What it is for."),
+        key("seed", "7", "Seed of every random stream. Drawn and printed if absent."),
+        key("sites", "[ship, shore]", "Names of the sites. Required."),
+        key("links", "{radio: {…}}", "Links by name. Required."),
+        key("paths", "{host: {mtu: 1440}}", "Paths by name; one called `host` with an MTU of 1500 if absent."),
+        key("path", "host", "Which path is taken; needed if there are several and none is swept."),
+        key("traffic", "{lidar: {…}}", "Traffic by name; all entries run together unless a sweep picks. Required."),
+        key("sweep", "{radio.loss: [0, 0.03]}", "What differs from cell to cell: see below."),
+        key("measure", "{duration: 60s}", "How long and how often is measured."),
+        key("expect", "[{…}]", "What must hold."),
+        key("figures", "[{…}]", "What is drawn."),
+        key("findings", "[{…}]", "What a paper found, to lie beside what is measured."),
+        key("quick", "{measure.duration: 5s}", "What `--quick` changes; a swept key gets other values."),
+    ],
+};
+
+pub(crate) static LINK: Table = Table {
+    what: "a link",
+    keys: &[
+        key("ends", "[ship, shore]", "Its two sites; *up* is from the first to the second. Required."),
+        key("profile", "satellite-2", "Where all that is not said comes from (`narrows profiles`)."),
+        key("up", "{loss: 0}", "Keys for the first direction only; they go before those of the link."),
+        key("down", "{loss: 0.1}", "Keys for the second direction only."),
+        RATE,
+        OVERHEAD,
+        DELAY,
+        REORDER,
+        LOSS,
+        LOSS_AT,
+        DUPLICATE,
+        CORRUPT,
+        QUEUE,
+        BRANCHES,
+    ],
+};
+
+pub(crate) static DIRECTION: Table = Table {
+    what: "one direction of a link",
+    keys: &[RATE, OVERHEAD, DELAY, REORDER, LOSS, LOSS_AT, DUPLICATE, CORRUPT, QUEUE, BRANCHES],
+};
+
+pub(crate) static BRANCH: Table = Table {
+    what: "a branch",
+    keys: &[
+        key("match", "{dscp: 46}", "Which packets it takes; all that is given must hold. Required."),
+        RATE,
+        OVERHEAD,
+        DELAY,
+        REORDER,
+        LOSS,
+        LOSS_AT,
+        DUPLICATE,
+        CORRUPT,
+        QUEUE,
+    ],
+};
+
+const RATE: Key = key(
+    "rate",
+    "5Mbit/s or {token-bucket: {rate: 5Mbit/s, burst: 32KiB}} or {mahimahi: file.trace} or unlimited",
+    "How fast bits are put on the link.",
+);
+const OVERHEAD: Key = key("overhead", "38B", "Bytes each packet costs beyond its network-layer length; 0 if absent.");
+const DELAY: Key = key(
+    "delay",
+    "315ms or {uniform: {min: 10ms, max: 20ms}} or {normal: {mean: 20ms, deviation: 3ms}} or {pareto: {scale: 10ms, shape: 3}} or {table: delays.txt} or {timeline: voyage.csv}",
+    "How long a packet travels.",
+);
+const REORDER: Key =
+    key("reorder", "true", "Let packets overtake each other when delays differ; they do not if absent.");
+const LOSS: Key = key(
+    "loss",
+    "0.03 or 3% or {gilbert-elliott: {p: 0.01, r: 0.3}} or {markov4: {p13: 0.01}} or {trace: loss.txt}",
+    "Which packets are lost.",
+);
+const LOSS_AT: Key = key(
+    "loss-at",
+    "entry or air",
+    "Lost before the queue (as in dummynet), or after they took their time on the link.",
+);
+const DUPLICATE: Key = key("duplicate", "0.001", "Chance that a packet arrives twice.");
+const CORRUPT: Key = key("corrupt", "0.001", "Chance that one bit of a packet is flipped.");
+const QUEUE: Key = key(
+    "queue",
+    "50 or 64KiB or bdp or codel or {packets: 50, discipline: codel}",
+    "Where packets wait for the rate: a limit in packets or bytes, one bandwidth-delay product, or a mapping.",
+);
+const BRANCHES: Key = key(
+    "branches",
+    "{voice: {match: {dscp: 46}}}",
+    "Further pipes for some of the packets, asked in order. What a branch does not say is as in its direction.",
+);
+
+pub(crate) static RATE_MODEL: Table = Table {
+    what: "a rate",
+    keys: &[
+        key(
+            "token-bucket",
+            "{rate: 5Mbit/s, burst: 32KiB}",
+            "A bucket filled at a rate; a packet leaves as soon as its bytes are there.",
+        ),
+        key(
+            "mahimahi",
+            "file.trace",
+            "Delivery opportunities of 1504 bytes: a millisecond on each line, as mahimahi records them.",
+        ),
+    ],
+};
+
+pub(crate) static TOKEN_BUCKET: Table = Table {
+    what: "a token bucket",
+    keys: &[key("rate", "5Mbit/s", "Fill rate. Required."), key("burst", "32KiB", "Depth of the bucket. Required.")],
+};
+
+pub(crate) static DELAY_MODEL: Table = Table {
+    what: "a delay",
+    keys: &[
+        key("uniform", "{min: 10ms, max: 20ms}", "Uniform between two bounds."),
+        key("normal", "{mean: 20ms, deviation: 3ms}", "Normal, cut off at zero."),
+        key("pareto", "{scale: 10ms, shape: 3}", "Pareto: shortest delay and tail index (over 1)."),
+        key("table", "delays.txt", "Drawn from delays in a file, one with its unit on each line."),
+        key(
+            "timeline",
+            "voyage.csv",
+            "As a CSV file with columns `time_s` and `delay_ms` says (or other units: ns, us, ms, s).",
+        ),
+    ],
+};
+
+pub(crate) static TIMELINE_DELAY: Table = Table {
+    what: "a timeline",
+    keys: &[
+        key("timeline", "voyage.csv", "The file. Required."),
+        key("interpolate", "true", "Change linearly from step to step instead of at once; at once if absent."),
+    ],
+};
+
+pub(crate) static UNIFORM: Table = Table {
+    what: "a uniform delay",
+    keys: &[key("min", "10ms", "Shortest. Required."), key("max", "20ms", "Longest. Required.")],
+};
+
+pub(crate) static NORMAL: Table = Table {
+    what: "a normal delay",
+    keys: &[key("mean", "20ms", "Mean. Required."), key("deviation", "3ms", "Standard deviation. Required.")],
+};
+
+pub(crate) static PARETO: Table = Table {
+    what: "a Pareto delay",
+    keys: &[key("scale", "10ms", "Shortest delay. Required."), key("shape", "3", "Tail index, over 1. Required.")],
+};
+
+pub(crate) static LOSS_MODEL: Table = Table {
+    what: "a loss",
+    keys: &[
+        key("gilbert-elliott", "{p: 0.01, r: 0.3}", "Two states (Gilbert 1960, Elliott 1963)."),
+        key("markov4", "{p13: 0.01}", "Four states (Salsano 2009), as netem's `loss state`."),
+        key("trace", "loss.txt", "As recorded: a file of `1` (lost) and `0`, one a packet, repeated at its end."),
+    ],
+};
+
+pub(crate) static GILBERT_ELLIOTT: Table = Table {
+    what: "a Gilbert-Elliott loss",
+    keys: &[
+        key("p", "0.01", "Chance per packet to go from the good state to the bad. Required."),
+        key("r", "0.3", "Chance to go back. Required."),
+        key("loss-bad", "1", "Chance of loss in the bad state; 1 if absent."),
+        key("loss-good", "0", "Chance of loss in the good state; 0 if absent."),
+    ],
+};
+
+pub(crate) static MARKOV4: Table = Table {
+    what: "a four-state loss",
+    keys: &[
+        key("p13", "0.01", "A burst of losses begins. Required."),
+        key("p31", "0.99", "It ends; 1 - p13 if absent, as in netem."),
+        key("p32", "0", "Reception within the burst; 0 if absent."),
+        key("p23", "1", "The burst's losses go on; 1 if absent."),
+        key("p14", "0", "An isolated loss; 0 if absent."),
+    ],
+};
+
+pub(crate) static QUEUE_FIELDS: Table = Table {
+    what: "a queue",
+    keys: &[
+        key("packets", "50 or bdp", "Most packets that wait. With neither this nor `bytes`: the default limit."),
+        key("bytes", "64KiB", "Most bytes that wait."),
+        key(
+            "discipline",
+            "drop-tail or codel or pie or fq-codel",
+            "What decides which packet is dropped; drop-tail if absent.",
+        ),
+        key("target", "5ms", "Delay aimed at (codel, fq-codel: 5 ms; pie: 15 ms)."),
+        key("interval", "100ms", "Window of codel and fq-codel; 100 ms if absent."),
+        key("update", "15ms", "How often pie computes; 15 ms if absent."),
+        key("burst", "150ms", "Burst that pie lets pass; 150 ms if absent."),
+        key("ecn", "true", "Mark ECN-capable packets instead of dropping (codel, pie: false; fq-codel: true)."),
+        key("flows", "1024", "Flow queues of fq-codel."),
+        key("quantum", "1514", "Bytes a flow of fq-codel sends in its turn."),
+    ],
+};
+
+pub(crate) static MATCH: Table = Table {
+    what: "a match",
+    keys: &[
+        key("source", "10.0.0.0/8", "Source network."),
+        key("destination", "10.0.1.2", "Destination network or address."),
+        key("protocol", "udp", "`tcp`, `udp`, `icmp`, `icmpv6`, `sctp`, `esp`, `gre` or a number."),
+        key("port", "5004", "Source or destination port."),
+        key("dscp", "46", "Differentiated services code point, 0 to 63."),
+        key("probability", "0.5", "Chance that a packet which meets the rest is taken."),
+    ],
+};
+
+pub(crate) static PATH: Table = Table {
+    what: "a path",
+    keys: &[
+        key("mtu", "1440", "Applications stand on the site itself, with this MTU; 1500 if absent."),
+        key("vxlan", "{mtu: 1440}", "Applications stand in a namespace of their own, joined by a VXLAN tunnel."),
+    ],
+};
+
+pub(crate) static VXLAN: Table = Table {
+    what: "a VXLAN path",
+    keys: &[key("mtu", "1440", "MTU inside the tunnel; 1450 if absent. The link carries 50 bytes more.")],
+};
+
+pub(crate) static FLOW: Table = Table {
+    what: "a traffic entry",
+    keys: &[
+        key("from", "ship", "Site it is sent from. Required."),
+        key("to", "shore", "Site it is sent to. Required."),
+        key("service", "ais", "A maritime service: TCP at the service's rate; `tcp` may say more."),
+        key("tcp", "{rate: 2Mbit/s}", "A TCP connection."),
+        key("udp", "{rate: 64kbit/s, size: 200B}", "Datagrams at a constant rate."),
+        key("ping", "{interval: 200ms}", "ICMP echo requests."),
+        key("start", "2s", "When it starts, from the start of the cell; at once if absent."),
+        key("stop", "8s", "When it stops; at the end if absent."),
+        key("dscp", "46", "Differentiated services code point of its packets; 0 if absent."),
+    ],
+};
+
+pub(crate) static TCP: Table = Table {
+    what: "TCP traffic",
+    keys: &[
+        key(
+            "rate",
+            "2Mbit/s or unlimited",
+            "Rate of the application, limited as `iperf3 -b` does it; as fast as it goes if absent.",
+        ),
+        key(
+            "write",
+            "100ms or 128KiB",
+            "Bytes in a write, or the time they last at the rate; 100 ms (128 KiB without a rate) if absent.",
+        ),
+        key("congestion", "cubic", "Congestion control, set on the socket; cubic if absent."),
+        key("engine", "own or iperf3", "What sends and receives; own if absent."),
+    ],
+};
+
+pub(crate) static UDP: Table = Table {
+    what: "UDP traffic",
+    keys: &[
+        key("rate", "64kbit/s", "Rate of the payload. Required."),
+        key("size", "200B", "Payload of a datagram, at least 24 B; 200 B if absent."),
+    ],
+};
+
+pub(crate) static PING: Table = Table {
+    what: "ping traffic",
+    keys: &[
+        key("interval", "200ms", "From one request to the next; 1 s if absent."),
+        key("size", "56B", "ICMP payload, at least 16 B; 56 B if absent."),
+    ],
+};
+
+pub(crate) static MEASURE: Table = Table {
+    what: "`measure`",
+    keys: &[
+        key("duration", "60s", "Measured time of a cell; 10 s if absent."),
+        key("interval", "20s", "Length of an interval; 1 s if absent, at most the duration."),
+        key("repeat", "1", "How often every cell is run; once if absent."),
+        key("warmup", "0s", "Time the traffic runs before measuring begins; none if absent."),
+    ],
+};
+
+pub(crate) static RANGE: Table = Table {
+    what: "a range",
+    keys: &[
+        key("from", "0", "First value. Required."),
+        key("to", "0.10", "Last value, if the steps meet it. Required."),
+        key("step", "0.01", "From one value to the next, exactly; the unit is that of the others. Required."),
+    ],
+};
+
+pub(crate) static EXPECT: Table = Table {
+    what: "an expectation",
+    keys: &[
+        key("that", "goodput", "The metric. Required."),
+        key(
+            "where",
+            "{traffic: gmdss}",
+            "In which cells: swept keys (or `flow`) and one or more of their values; in all if absent.",
+        ),
+        key("against", "{path: host}", "Judge the ratio to the cells that differ in these keys alone."),
+        key(
+            "holds",
+            "\">= 9kbit/s\"",
+            "`<`, `<=`, `>`, `>=` or `==` and a value with the metric's unit; with `against`, a ratio. Required.",
+        ),
+    ],
+};
+
+pub(crate) static FIGURE: Table = Table {
+    what: "a figure",
+    keys: &[
+        key("x", "radio.loss", "Swept key along x; its values must be numbers. Required."),
+        key("y", "goodput", "The metric along y. Required."),
+        key("series", "traffic", "Swept key (or `flow`) with one line for each value. Required."),
+        key("page", "[radio.profile, path]", "One panel for each combination of these keys' values."),
+        key("panels", "[{…}]", "The panels one by one, instead of `page`."),
+    ],
+};
+
+pub(crate) static PANEL: Table = Table {
+    what: "a panel",
+    keys: &[
+        key("title", "Figure 2", "Its title. Required."),
+        key("where", "{path: host}", "Which cells, as in `expect`."),
+        key("omit", "[gmdss, ais]", "Values of the series that are left out at first."),
+    ],
+};
+
+pub(crate) static FINDING: Table = Table {
+    what: "a finding",
+    keys: &[
+        key("source", "Section IV-B", "Where the paper says so. Required."),
+        key("paper", "free text", "What it says. Required."),
+        key("where", "{radio.profile: 5g-1}", "Which cells, as in `expect`."),
+        key(
+            "decay",
+            "{over: radio.loss, share: 0.9}",
+            "First value of a key from which on the metric stays below a share of the offered rate, in the series that decays first.",
+        ),
+        key(
+            "converge",
+            "{over: radio.loss, series: traffic, within: 1.5}",
+            "First value of a key from which on the largest of the series is at most so many times the smallest.",
+        ),
+        key(
+            "cost",
+            "{key: path, base: host, variant: overlay}",
+            "Median ratio of two values of a key over all pairs that differ in it alone.",
+        ),
+        key("lowest-share", "{}", "Lowest ratio of the metric to the offered rate."),
+        key("agrees", "{from: 0.03, to: 0.05}", "Results that agree with the paper; one side may be absent. Required."),
+    ],
+};
+
+pub(crate) static DECAY: Table = Table {
+    what: "a decay",
+    keys: &[
+        METRIC,
+        key("over", "radio.loss", "Swept key with numbers. Required."),
+        key("share", "0.9", "Share of the offered rate. Required."),
+    ],
+};
+
+pub(crate) static CONVERGE: Table = Table {
+    what: "a convergence",
+    keys: &[
+        METRIC,
+        key("over", "radio.loss", "Swept key with numbers. Required."),
+        key("series", "traffic", "Swept key (or `flow`) of the series. Required."),
+        key("within", "1.5", "Largest ratio, over 1. Required."),
+    ],
+};
+
+pub(crate) static COST: Table = Table {
+    what: "a cost",
+    keys: &[
+        METRIC,
+        key("key", "path", "Swept key that tells the two apart. Required."),
+        key("base", "host", "Value of the baseline. Required."),
+        key("variant", "overlay", "Value that is compared with it. Required."),
+    ],
+};
+
+pub(crate) static LOWEST_SHARE: Table = Table { what: "a lowest share", keys: &[METRIC] };
+
+pub(crate) static AGREES: Table = Table {
+    what: "`agrees`",
+    keys: &[key("from", "0.03", "Lowest result that agrees."), key("to", "0.05", "Highest.")],
+};
+
+const METRIC: Key = key("metric", "goodput", "The metric; goodput if absent.");
