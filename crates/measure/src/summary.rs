@@ -51,6 +51,11 @@ fn figure_table(out: &mut String, width: usize, figure: &Figure, analysis: &Anal
     let all = || drawn.iter().flat_map(|(_, series)| series).filter(|s| !s.omitted);
     let most = all().flat_map(|s| &s.points).filter_map(|(_, y)| *y).fold(0.0, f64::max);
     let (factor, unit) = common_unit(most, figure.y.unit());
+    let decimals = match most / factor {
+        most if most >= 100.0 => 1,
+        most if most >= 10.0 => 2,
+        _ => 3,
+    };
     let names = all().map(|s| s.label.chars().count()).max().unwrap_or(0);
     let mut xs: Vec<f64> = all().flat_map(|s| s.points.iter().map(|(x, _)| *x)).collect();
     xs.sort_by(f64::total_cmp);
@@ -70,7 +75,7 @@ fn figure_table(out: &mut String, width: usize, figure: &Figure, analysis: &Anal
             let mut cells = format!("    {:names$}", one.label);
             for x in &shown {
                 let value = one.points.iter().find(|(at, _)| at == x).and_then(|(_, y)| *y);
-                let _ = write!(cells, "{:>7}", value.map_or("-".to_string(), |y| digits(y / factor)));
+                let _ = write!(cells, "{:>7}", value.map_or("-".to_string(), |y| format!("{:.decimals$}", y / factor)));
             }
             row(out, &cells);
         }
@@ -119,7 +124,8 @@ fn findings(out: &mut String, width: usize, findings: &[Found]) {
         line(out, width, 1, &format!("{verdict}: {}", found.measured));
         line(out, width, 2, &format!("paper, {}: “{}”", found.source, found.paper));
         if let Some(cost) = &found.cost {
-            for breakdown in &cost.by {
+            // By a numeric axis it is a curve, and stands in the report.
+            for breakdown in cost.by.iter().filter(|b| b.rows.iter().any(|(label, _)| label.parse::<f64>().is_err())) {
                 let one = |(label, ratio): &(String, crate::statistics::PairedRatio)| {
                     format!("{label} {:.3} ({:.3} to {:.3})", ratio.median.value, ratio.median.low, ratio.median.high)
                 };
