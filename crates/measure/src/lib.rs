@@ -2,8 +2,10 @@
 
 #![forbid(unsafe_code)]
 
+pub mod analysis;
 mod error;
 pub mod event;
+pub mod format;
 mod histlog;
 mod metric;
 mod observation;
@@ -13,14 +15,16 @@ mod recorder;
 mod recording;
 pub mod statistics;
 mod study;
+pub mod summary;
 mod table;
 
+pub use analysis::{Analysis, Verdict};
 pub use error::RecordError;
 pub use event::Event;
 pub use metric::{Metric, Unit};
 pub use observation::{Observation, Snapshot, delay_histogram};
 pub use outline::{Difference, Outline, OutlineCell, OutlineFlow, SCHEMA, plan_differences};
-pub use record::{CellRecord, FlowRecord, Health, Interval, Name, PacketCounts, PipeRecord, Quantiles};
+pub use record::{CellRecord, FlowRecord, Health, Interval, LATENESS, Name, PacketCounts, PipeRecord, Quantiles};
 pub use recorder::{Recorder, write_whole};
 pub use recording::Recording;
 pub use study::{Axis, Expectation, Figure, Finding, Panel, Relation, Rule, Scalar, Selection, Study};

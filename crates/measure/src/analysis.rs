@@ -1,0 +1,68 @@
+//! What may be said of a recording: groups of repeats, what held, what was found, how the machine
+//! kept up.
+
+mod expectation;
+mod figure;
+mod finding;
+mod group;
+mod health;
+
+pub use expectation::{Held, Shown};
+pub use figure::{Series, series};
+pub use finding::{Breakdown, Cost, Found, Part};
+pub use group::{Group, NotJudged};
+pub use health::{Dropped, HealthSummary};
+
+use serde::Serialize;
+
+use crate::Recording;
+
+/// The outcome of a judgement.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Verdict {
+    /// It holds; a finding agrees with the paper.
+    Holds,
+    /// It does not.
+    Fails,
+    /// It could not be judged.
+    NotJudged,
+}
+
+/// What may be said of a recording.
+#[derive(Debug)]
+pub struct Analysis<'a> {
+    /// The plan's cells and flows, repeats together, in the plan's order.
+    pub groups: Vec<Group<'a>>,
+    /// The expectations, in the study's order.
+    pub expectations: Vec<Held>,
+    /// The findings, in the study's order.
+    pub findings: Vec<Found>,
+    /// How the machine kept up.
+    pub health: HealthSummary,
+}
+
+impl<'a> Analysis<'a> {
+    /// Draws everything from a recording. The same recording gives the same analysis.
+    #[must_use]
+    pub fn of(recording: &'a Recording) -> Self {
+        let groups = group::groups(recording);
+        let study = &recording.outline.study;
+        let expectations = study.expectations.iter().map(|e| expectation::judge(e, &groups)).collect();
+        let seed = recording.outline.seed;
+        let findings = study.findings.iter().map(|f| finding::find(f, &groups, study, seed)).collect();
+        let health = health::summary(recording, &groups);
+        Self { groups, expectations, findings, health }
+    }
+
+    /// The verdict on all expectations: fails if one fails, else not judged if one is not judged.
+    #[must_use]
+    pub fn verdict(&self) -> Verdict {
+        let any = |verdict| self.expectations.iter().any(|held| held.verdict == verdict);
+        match () {
+            () if any(Verdict::Fails) => Verdict::Fails,
+            () if any(Verdict::NotJudged) => Verdict::NotJudged,
+            () => Verdict::Holds,
+        }
+    }
+}

@@ -1,0 +1,205 @@
+//! What is said of a recording.
+
+#![expect(clippy::unwrap_used, reason = "a test's helper may unwrap")]
+
+mod synthetic;
+
+use measure::{Analysis, Expectation, Finding, Metric, Recording, Relation, Rule, Selection, Verdict, summary};
+use synthetic::{Scratch, Wish, record, select};
+
+fn recording(name: &str, wish: &Wish) -> Recording {
+    let scratch = Scratch::new(name);
+    record(&scratch.0, wish);
+    Recording::load(&scratch.0).unwrap()
+}
+
+fn goodput(relation: Relation, bound: f64, select: Selection) -> Expectation {
+    Expectation { that: Metric::Goodput, select, against: None, relation, bound, text: String::new() }
+}
+
+#[test]
+fn an_expectation_holds_only_if_it_does_everywhere() {
+    let mut recording = recording("holds", &Wish { losses: vec![0, 5, 10], ..Wish::default() });
+    let lidar = || select(&[("traffic", &["lidar"]), ("radio.profile", &["satellite-2"])]);
+    let nowhere = select(&[("traffic", &["lidar"]), ("radio.loss", &["0.04"])]);
+    recording.outline.study.expectations = vec![
+        goodput(Relation::AtLeast, 1.0, lidar()),
+        goodput(Relation::AtLeast, 1e6, lidar()),
+        goodput(Relation::Less, 1.0, lidar()),
+        goodput(Relation::AtLeast, 1.0, nowhere),
+        Expectation { that: Metric::Jitter, ..goodput(Relation::Less, 1.0, lidar()) },
+    ];
+    let analysis = Analysis::of(&recording);
+    let held = &analysis.expectations;
+    assert_eq!((held[0].verdict, held[0].judged, held[0].failed.len()), (Verdict::Holds, 6, 0));
+    // Two losses on two paths are below 1 Mbit/s; the worst comes first.
+    assert_eq!((held[1].verdict, held[1].failed.len()), (Verdict::Fails, 4));
+    assert!(held[1].failed[0].value <= held[1].failed[1].value);
+    assert!(held[1].failed[0].label.contains("radio.loss 0.1"), "{}", held[1].failed[0].label);
+    assert_eq!((held[2].verdict, held[2].failed.len()), (Verdict::Fails, 6));
+    assert_eq!((held[3].verdict, held[3].not_judged[0].why.as_str()), (Verdict::NotJudged, "no such cell in this run"));
+    assert_eq!((held[4].verdict, held[4].not_judged.len()), (Verdict::NotJudged, 6));
+    assert_eq!(analysis.verdict(), Verdict::Fails);
+}
+
+#[test]
+fn an_expectation_against_others_judges_the_ratio() {
+    let mut recording = recording("against", &Wish { losses: vec![0, 5], overlay: 0.9, ..Wish::default() });
+    let overlay = || select(&[("path", &["overlay"]), ("radio.loss", &["0"])]);
+    let host = || Some(select(&[("path", &["host"])]));
+    let against = |bound| Expectation { against: host(), ..goodput(Relation::AtLeast, bound, overlay()) };
+    let gmdss = Some(select(&[("traffic", &["gmdss"])]));
+    let ten_times = Expectation {
+        against: gmdss,
+        ..goodput(Relation::AtLeast, 9.0, select(&[("traffic", &["ais"]), ("radio.loss", &["0"])]))
+    };
+    recording.outline.study.expectations = vec![against(0.85), against(0.95), ten_times];
+    let analysis = Analysis::of(&recording);
+    let verdicts: Vec<_> = analysis.expectations.iter().map(|h| (h.verdict, h.judged)).collect();
+    // The last: the flow changes with the axis that picks it.
+    assert_eq!(verdicts, [(Verdict::Holds, 24), (Verdict::Fails, 24), (Verdict::Holds, 8)]);
+}
+
+#[test]
+fn spoiled_and_missing_cells_are_not_judged_and_named() {
+    let wish = Wish { losses: vec![0], spoiled: vec![1], finished: 46, ..Wish::default() };
+    let mut recording = recording("spoiled", &wish);
+    recording.outline.study.expectations = vec![goodput(Relation::AtLeast, 1.0, select(&[]))];
+    recording.outline.study.findings.clear();
+    let analysis = Analysis::of(&recording);
+    let held = &analysis.expectations[0];
+    assert_eq!((held.verdict, held.judged), (Verdict::NotJudged, 45));
+    let named: Vec<_> = held.not_judged.iter().map(|n| (n.cell, n.why.as_str())).collect();
+    assert_eq!(named[0], (Some(1), "stalled for 180 ms of 60 s (limit 100 ms)"));
+    assert_eq!(&named[1..], [(Some(46), "has not run"), (Some(47), "has not run")]);
+    assert_eq!((analysis.health.planned, analysis.health.finished, analysis.health.spoiled.len()), (48, 46, 1));
+    let text = summary::text(&recording, &analysis, 100);
+    assert!(text.contains("1 cell spoiled: gmdss, satellite-1, radio.loss 0, overlay"), "{text}");
+    assert!(text.contains("0 of 1 hold, 0 fail, 1 not judged"), "{text}");
+}
+
+#[test]
+fn repeats_are_judged_by_the_median_of_the_good_ones() {
+    let mut recording = recording("median", &Wish { losses: vec![0], repeats: 3, ..Wish::default() });
+    let mut group: Vec<_> = recording.cells.iter_mut().filter(|c| c.cell % 48 == 0).collect();
+    for (cell, bytes) in group.iter_mut().zip([60_000, 75_000, 7_500]) {
+        cell.flows[0].received_bytes = bytes;
+    }
+    let value = |recording: &Recording| Analysis::of(recording).groups[0].median(Metric::Goodput).unwrap();
+    assert_eq!(value(&recording), 8_000.0);
+    recording.cells.iter_mut().find(|c| c.cell == 96).unwrap().health.spoiled = Some("busy".into());
+    assert_eq!(value(&recording), 9_000.0);
+    let analysis = Analysis::of(&recording);
+    assert_eq!(analysis.groups[0].range(Metric::Goodput), Some((8_000.0, 10_000.0)));
+    assert_eq!(analysis.groups[0].not_judged[0].label, "gmdss, satellite-1, radio.loss 0, host, repeat 2");
+}
+
+/// A recording whose goodput of one flow at each loss is given, in Mbit/s of the 2 offered.
+fn shaped(name: &str, lidar: &[f64], infotainment: &[f64]) -> Recording {
+    let mut recording = recording(name, &Wish { losses: (0..lidar.len() as u32).collect(), ..Wish::default() });
+    for cell in &mut recording.cells {
+        let place = (cell.coordinates[2].1.number.unwrap() * 100.0).round() as usize;
+        let flow = &mut cell.flows[0];
+        let shape = if flow.flow == "lidar" { lidar } else { infotainment };
+        flow.received_bytes = (shape[place] * 7.5e6) as u64;
+    }
+    recording
+}
+
+fn found(recording: &mut Recording, rule: Rule, agrees: (Option<f64>, Option<f64>)) -> measure::analysis::Found {
+    let select = select(&[("traffic", &["lidar", "infotainment"]), ("radio.profile", &["5g-1"]), ("path", &["host"])]);
+    recording.outline.study.findings =
+        vec![Finding { source: "IV".into(), paper: "it decays".into(), rule, select, agrees }];
+    Analysis::of(recording).findings.remove(0)
+}
+
+fn decay() -> Rule {
+    Rule::Decay { metric: Metric::Goodput, over: "radio.loss".into(), share: 0.9 }
+}
+
+#[test]
+fn decay_is_where_it_stays_below() {
+    // A dip that recovers is no decay.
+    let mut recording = shaped("decay", &[2.0, 1.7, 2.0, 1.9, 1.7, 1.0], &[1.5, 1.5, 1.5, 1.5, 1.5, 1.0]);
+    let at_4 = found(&mut recording, decay(), (Some(0.03), Some(0.04)));
+    assert_eq!((at_4.verdict, at_4.value), (Verdict::Holds, Some(0.04)));
+    assert_eq!(at_4.measured, "from radio.loss 0.04 (not yet at 0.03) (lidar, 5g-1, host)");
+    let parts: Vec<_> = at_4.parts.iter().map(|p| (p.label.as_str(), p.value, p.before)).collect();
+    let expected =
+        [("infotainment, 5g-1, host", Some(0.05), Some(0.04)), ("lidar, 5g-1, host", Some(0.04), Some(0.03))];
+    assert_eq!(parts, expected);
+    assert_eq!(found(&mut recording, decay(), (Some(0.05), None)).verdict, Verdict::Fails);
+}
+
+#[test]
+fn what_never_decays_lies_beyond_every_value() {
+    let mut recording = shaped("never", &[2.0, 1.95], &[1.5, 1.5]);
+    let never = found(&mut recording, decay(), (Some(0.07), None));
+    assert_eq!((never.verdict, never.value, never.measured.as_str()), (Verdict::Holds, None, "never decays"));
+    assert_eq!(found(&mut recording, decay(), (None, Some(0.07))).verdict, Verdict::Fails);
+    let metric = Rule::Decay { metric: Metric::Jitter, over: "radio.loss".into(), share: 0.9 };
+    assert_eq!(found(&mut recording, metric, (None, None)).verdict, Verdict::NotJudged);
+}
+
+#[test]
+fn convergence_is_where_all_series_stay_close() {
+    let mut recording = shaped("converge", &[2.0, 1.2, 0.9, 0.5, 0.3], &[1.5, 1.1, 0.5, 0.4, 0.25]);
+    let rule =
+        || Rule::Converge { metric: Metric::Goodput, over: "radio.loss".into(), series: "traffic".into(), within: 1.3 };
+    let met = found(&mut recording, rule(), (Some(0.02), Some(0.04)));
+    // Close at 0.01 too, but not from there on.
+    assert_eq!((met.verdict, met.value), (Verdict::Holds, Some(0.03)));
+    assert_eq!(met.measured, "from radio.loss 0.03 (not yet at 0.02) (5g-1, host)");
+    // Where a series is missing, whether all have met cannot be said.
+    recording.cells.retain(|c| c.coordinates[2].1.label != "0.04" || c.flows[0].flow != "lidar");
+    let met = found(&mut recording, rule(), (Some(0.02), Some(0.04)));
+    assert_eq!((met.value, met.not_judged.len()), (Some(0.03), 1));
+    let mut apart = shaped("apart", &[2.0, 2.0], &[0.0, 0.0]);
+    let never = found(&mut apart, rule(), (None, None));
+    assert_eq!((never.value, never.measured.as_str()), (None, "never meet (5g-1, host)"));
+}
+
+#[test]
+fn cost_is_found_over_pairs_with_its_interval() {
+    let recording = recording("cost", &Wish { spoiled: vec![3], ..Wish::default() });
+    let analysis = Analysis::of(&recording);
+    let found = analysis.findings.last().unwrap();
+    let cost = found.cost.as_ref().unwrap();
+    assert_eq!((cost.ratio.median.n, cost.left_out), (263, 1));
+    assert!(cost.ratio.median.low <= 0.985 && 0.985 <= cost.ratio.median.high, "{:?}", cost.ratio);
+    assert_eq!(found.verdict, Verdict::Holds);
+    let keys: Vec<_> = cost.by.iter().map(|b| (b.key.as_str(), b.rows.len())).collect();
+    assert_eq!(keys, [("traffic", 6), ("radio.profile", 4), ("radio.loss", 11)]);
+    assert!(cost.by[1].rows.iter().all(|(_, ratio)| (65..=66).contains(&ratio.median.n)));
+}
+
+#[test]
+fn the_summary_says_it_all_in_a_screenful() {
+    let recording = recording("summary", &Wish::default());
+    let analysis = Analysis::of(&recording);
+    let text = summary::text(&recording, &analysis, 100);
+    for expected in [
+        "ship-to-shore: 528 of 528 cells, real time, 21 min 52 s, seed 2022, narrows 0.1.0",
+        "Goodput in Mbit/s by radio.loss, medians",
+        "Figure 9 · Throughput decay on NSM Satellite #2",
+        "paper, IV-B: “The throughput decay already begins at PLR 0.03”",
+        "pairs",
+        "CPU time: emulator",
+        "Expectations",
+    ] {
+        assert!(text.contains(expected), "{expected}\n{text}");
+    }
+    assert!(text.lines().all(|line| line.chars().count() <= 110), "{text}");
+    assert!(text.lines().count() < 110, "{}", text.lines().count());
+    // A narrow terminal gets fewer columns, not broken rows.
+    let narrow = summary::text(&recording, &analysis, 60);
+    assert!(narrow.lines().all(|line| line.chars().count() <= 64), "{narrow}");
+}
+
+#[test]
+fn the_summary_without_figures_lists_cells() {
+    let mut recording = recording("list", &Wish { losses: vec![0], ..Wish::default() });
+    recording.outline.study.figures.clear();
+    let text = summary::text(&recording, &Analysis::of(&recording), 100);
+    assert!(text.contains("goodput") && text.contains("rtt-p50") && text.contains("and 8 more in cells.csv"), "{text}");
+}
