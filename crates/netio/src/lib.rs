@@ -6,6 +6,7 @@
 mod arrival;
 pub mod endpoint;
 mod error;
+pub mod machine;
 pub mod sandbox;
 pub mod site;
 mod sys;

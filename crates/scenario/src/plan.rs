@@ -30,6 +30,15 @@ pub struct Plan {
     pub cells: Vec<Cell>,
 }
 
+impl Plan {
+    /// The plan as it stands in `plan.json`.
+    #[must_use]
+    pub fn to_json(&self) -> String {
+        // Only maps with keys that are no strings, and writers that fail, can make this fail.
+        serde_json::to_string_pretty(self).unwrap_or_default()
+    }
+}
+
 /// One point of the sweep.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Cell {

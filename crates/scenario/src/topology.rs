@@ -1,0 +1,153 @@
+//! Addresses and routes of a cell: the same for both executors.
+
+use std::collections::VecDeque;
+use std::net::Ipv4Addr;
+
+use crate::plan::Cell;
+
+/// Bytes VXLAN adds to a packet: 14 inner Ethernet, 8 VXLAN, 8 UDP, 20 IPv4 (RFC 7348 5).
+pub const VXLAN_OVERHEAD: u16 = 50;
+/// The VXLAN network identifier of the overlay.
+pub const VNI: u32 = 42;
+/// MTU of the links below an overlay, if that is enough for it: Ethernet's.
+const ETHERNET_MTU: u16 = 1500;
+
+/// An Ethernet address.
+pub type Mac = [u8; 6];
+
+/// Where everything is.
+#[derive(Clone, Debug)]
+pub struct Topology {
+    /// The sites, as in [`Cell::sites`].
+    pub sites: Vec<Site>,
+    /// The links, as in [`Cell::links`]: the interface at each end.
+    pub links: Vec<[Interface; 2]>,
+    /// MTU of the links' interfaces.
+    pub link_mtu: u16,
+}
+
+/// A site.
+#[derive(Clone, Debug)]
+pub struct Site {
+    /// Its address, reachable over every link.
+    pub address: Ipv4Addr,
+    /// The pod its applications stand in, if there is an overlay.
+    pub pod: Option<Interface>,
+    /// How to reach other sites: only those that can be reached.
+    pub routes: Vec<Route>,
+}
+
+/// An interface.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Interface {
+    /// Its Ethernet address.
+    pub mac: Mac,
+    /// Its IPv4 address.
+    pub address: Ipv4Addr,
+}
+
+/// The way to another site, by the fewest links.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Route {
+    /// The other site.
+    pub to: usize,
+    /// The link it begins with.
+    pub link: usize,
+    /// Which end of that link is here, 0 or 1.
+    pub side: usize,
+}
+
+impl Topology {
+    /// The topology of a cell.
+    #[must_use]
+    pub fn of(cell: &Cell) -> Self {
+        let links = (0..cell.links.len()).map(|link| [link_end(link, 0), link_end(link, 1)]).collect();
+        let ends: Vec<_> = cell.links.iter().map(|link| link.ends).collect();
+        let sites = (0..cell.sites.len())
+            .map(|site| Site {
+                address: numbered([10, 255], site),
+                pod: cell.path.vxlan.then(|| Interface { mac: mac(2, site, 0), address: numbered([10, 128], site) }),
+                routes: routes(site, &ends),
+            })
+            .collect();
+        let link_mtu =
+            if cell.path.vxlan { ETHERNET_MTU.max(cell.path.mtu + VXLAN_OVERHEAD) } else { cell.path.mtu };
+        Self { sites, links, link_mtu }
+    }
+
+    /// Address of a site's applications.
+    #[must_use]
+    pub fn application(&self, site: usize) -> Ipv4Addr {
+        let site = &self.sites[site];
+        site.pod.map_or(site.address, |pod| pod.address)
+    }
+
+    /// The interface a route leaves by, and the one it leads to.
+    #[must_use]
+    pub fn hop(&self, route: &Route) -> (Interface, Interface) {
+        let ends = &self.links[route.link];
+        (ends[route.side], ends[1 - route.side])
+    }
+}
+
+/// Breadth first, links in their order: the fewest links, and the same way each time.
+fn routes(from: usize, ends: &[(usize, usize)]) -> Vec<Route> {
+    let mut routes: Vec<Route> = Vec::new();
+    let mut queue = VecDeque::from([(from, None)]);
+    while let Some((site, first)) = queue.pop_front() {
+        for (link, &(a, b)) in ends.iter().enumerate() {
+            let (to, side) = match site {
+                _ if site == a => (b, 0),
+                _ if site == b => (a, 1),
+                _ => continue,
+            };
+            if to == from || routes.iter().any(|route| route.to == to) {
+                continue;
+            }
+            let first = first.unwrap_or((link, side));
+            routes.push(Route { to, link: first.0, side: first.1 });
+            queue.push_back((to, Some(first)));
+        }
+    }
+    routes
+}
+
+/// Each link has a /30 of 10.64.0.0/10.
+fn link_end(link: usize, side: usize) -> Interface {
+    let address = u32::from(Ipv4Addr::new(10, 64, 0, 0)) + (link * 4 + side + 1) as u32;
+    Interface { mac: mac(1, link, side), address: address.into() }
+}
+
+/// The `n`th address of a /16, from 1.
+fn numbered([a, b]: [u8; 2], n: usize) -> Ipv4Addr {
+    let [high, low] = (n as u16 + 1).to_be_bytes();
+    Ipv4Addr::new(a, b, high, low)
+}
+
+/// Locally administered (IEEE 802 8.2), and telling to whoever reads a capture.
+fn mac(kind: u8, number: usize, side: usize) -> Mac {
+    let [high, low] = (number as u16).to_be_bytes();
+    [0x02, 0x4e, kind, high, low, side as u8 + 1]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_shortest_way_is_taken_and_the_first_of_equals() {
+        // 0 - 1 - 2 - 3 and 0 - 3; 4 is alone.
+        let ends = [(0, 1), (1, 2), (2, 3), (3, 0)];
+        let found = routes(0, &ends);
+        let way = |to| found.iter().find(|route| route.to == to).map(|route| (route.link, route.side));
+        assert_eq!([1, 2, 3, 4].map(way), [Some((0, 0)), Some((0, 0)), Some((3, 1)), None]);
+    }
+
+    #[test]
+    fn addresses_differ() {
+        let ends: Vec<_> = (0..300).flat_map(|link| [link_end(link, 0), link_end(link, 1)]).collect();
+        for (n, end) in ends.iter().enumerate() {
+            assert!(ends[..n].iter().all(|other| other.mac != end.mac && other.address != end.address));
+        }
+    }
+}
