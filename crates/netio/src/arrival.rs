@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, AsRawFd};
 
 use engine::Span;
 
-use crate::error::{check, check_len};
+use crate::sys::{check, check_len};
 
 /// Asks the kernel to stamp what arrives at a socket (`SO_TIMESTAMPNS`).
 pub(crate) fn stamp_arrivals(socket: &impl AsFd) -> io::Result<()> {

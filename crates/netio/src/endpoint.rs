@@ -19,7 +19,7 @@ use engine::{Rate, Size, Span, Time};
 use measure::Observation;
 
 use crate::site::Namespace;
-use crate::sys::{Epoll, EventFd};
+use crate::waiting::{Epoll, EventFd};
 use session::Session;
 
 /// A flow to run: its ends and what is sent.

@@ -32,13 +32,3 @@ impl fmt::Display for Remedy<'_> {
         })
     }
 }
-
-/// Turns what a system call returned into a result.
-pub(crate) fn check(result: libc::c_int) -> io::Result<libc::c_int> {
-    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
-}
-
-/// The same for calls that return a length.
-pub(crate) fn check_len(result: libc::ssize_t) -> io::Result<usize> {
-    usize::try_from(result).map_err(|_| io::Error::last_os_error())
-}

@@ -1,14 +1,21 @@
-//! Linux: namespaces, netlink, TAP, AF_PACKET, clocks and the real executor.
+//! Linux: namespaces, netlink, TAP, packet sockets, clocks, the real executor and real endpoints.
 //!
 //! The only crate with `unsafe` code, and the only one that knows the operating system. It makes no
 //! decision about protocols.
 
 mod arrival;
+pub mod clock;
+pub mod cpu;
 pub mod endpoint;
 mod error;
+mod ethtool;
+pub mod executor;
 pub mod machine;
+pub mod offload;
+pub mod port;
 pub mod sandbox;
 pub mod site;
 mod sys;
+mod waiting;
 
 pub use error::SetupError;

@@ -19,6 +19,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 
 use crate::site::Namespace;
+use crate::sys::check;
 
 /// How the work ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -334,8 +335,4 @@ fn fork(doing: &'static str) -> Result<libc::pid_t, SandboxError> {
 fn exit_now(code: i32) -> ! {
     // SAFETY: ends the process.
     unsafe { libc::_exit(code) }
-}
-
-fn check(result: libc::c_int) -> io::Result<libc::c_int> {
-    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
 }

@@ -13,7 +13,8 @@ use rtnetlink::{
     packet_route::link::LinkMessage,
 };
 
-use crate::error::{SetupError, check};
+use crate::error::SetupError;
+use crate::sys::check;
 
 /// A network namespace: interfaces, addresses, routes and sockets of its own.
 ///

@@ -16,7 +16,7 @@ use wire::checksum::checksum;
 
 use super::{End, EndpointError, FlowKind, FlowSpec};
 use crate::arrival::receive_stamped;
-use crate::sys::Epoll;
+use crate::waiting::Epoll;
 
 /// Ports are the flow's number above this one; every cell has namespaces of its own.
 const FIRST_PORT: u16 = 5001;
@@ -464,14 +464,14 @@ fn discard(socket: &Socket) -> io::Result<usize> {
     // SAFETY: nothing is written to the buffer, which therefore need not exist.
     let result =
         unsafe { libc::recv(socket.as_raw_fd(), std::ptr::null_mut(), length, libc::MSG_TRUNC | libc::MSG_DONTWAIT) };
-    crate::error::check_len(result)
+    crate::sys::check_len(result)
 }
 
 fn tcp_info(socket: &Socket) -> io::Result<libc::tcp_info> {
     let mut info = MaybeUninit::<libc::tcp_info>::zeroed();
     let mut length = size_of::<libc::tcp_info>() as libc::socklen_t;
     // SAFETY: the buffer has the stated length, and both outlive the call.
-    crate::error::check(unsafe {
+    crate::sys::check(unsafe {
         libc::getsockopt(
             socket.as_raw_fd(),
             libc::IPPROTO_TCP,

@@ -7,7 +7,7 @@ use measure::Observation;
 
 use super::flow::Flow;
 use super::{EndpointError, FlowSpec, Timing};
-use crate::sys::Epoll;
+use crate::waiting::Epoll;
 
 /// One cell's flows.
 pub(super) struct Session {

@@ -1,0 +1,138 @@
+//! Processor time: whose, how much, and how busy the machine was.
+
+use std::fs;
+use std::time::Duration;
+
+use engine::Span;
+
+use crate::error::SetupError;
+use crate::sys::check;
+
+/// Processor time the calling thread has used.
+#[must_use]
+pub fn thread() -> Span {
+    used(libc::RUSAGE_THREAD)
+}
+
+/// Processor time this process has used, with all its threads.
+#[must_use]
+pub fn process() -> Span {
+    used(libc::RUSAGE_SELF)
+}
+
+/// Processor time of child processes that ended and were waited for.
+#[must_use]
+pub fn children() -> Span {
+    used(libc::RUSAGE_CHILDREN)
+}
+
+fn used(whose: libc::c_int) -> Span {
+    // SAFETY: plain data, valid when zeroed; the kernel fills it in.
+    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
+    // SAFETY: as above; the call cannot fail with these arguments.
+    unsafe { libc::getrusage(whose, &raw mut usage) };
+    let micros = |time: libc::timeval| time.tv_sec as u64 * 1_000_000 + time.tv_usec as u64;
+    Span::from_micros(micros(usage.ru_utime) + micros(usage.ru_stime))
+}
+
+/// The machine's processors since it started, from `/proc/stat`, in clock ticks; take the difference
+/// of two to see a window.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Machine {
+    busy: u64,
+    steal: u64,
+    softirq: u64,
+    total: u64,
+}
+
+/// How the machine's processors spent a window, each from 0 to 1 of all processors together.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Shares {
+    /// Neither idle nor waiting for a disk nor stolen.
+    pub busy: f64,
+    /// Taken by the hypervisor.
+    pub steal: f64,
+    /// In the kernel's network path and other soft interrupts (part of `busy`).
+    pub softirq: f64,
+}
+
+impl Machine {
+    /// The counts of now; `None` where `/proc/stat` cannot be read.
+    #[must_use]
+    pub fn now() -> Option<Self> {
+        Self::parse(&fs::read_to_string("/proc/stat").ok()?)
+    }
+
+    fn parse(stat: &str) -> Option<Self> {
+        // proc(5): cpu user nice system idle iowait irq softirq steal guest guest_nice; the guest
+        // times are contained in user and nice.
+        let counts: Vec<u64> = stat
+            .lines()
+            .next()?
+            .strip_prefix("cpu ")?
+            .split_ascii_whitespace()
+            .map_while(|count| count.parse().ok())
+            .take(8)
+            .collect();
+        let &[user, nice, system, idle, iowait, irq, softirq, steal] = counts.as_slice() else { return None };
+        let busy = user + nice + system + irq + softirq;
+        Some(Self { busy, steal, softirq, total: busy + idle + iowait + steal })
+    }
+
+    /// How the time since `earlier` was spent; `None` if no tick has passed.
+    #[must_use]
+    pub fn since(&self, earlier: &Self) -> Option<Shares> {
+        let total = self.total.checked_sub(earlier.total).filter(|&ticks| ticks > 0)? as f64;
+        let share = |now: u64, then: u64| now.saturating_sub(then) as f64 / total;
+        Some(Shares {
+            busy: share(self.busy, earlier.busy),
+            steal: share(self.steal, earlier.steal),
+            softirq: share(self.softirq, earlier.softirq),
+        })
+    }
+}
+
+/// How long tasks waited for a processor since the machine started (pressure stall information,
+/// `some`); `None` where the kernel does not say.
+#[must_use]
+pub fn pressure() -> Option<Duration> {
+    let text = fs::read_to_string("/proc/pressure/cpu").ok()?;
+    let total = text.lines().find(|line| line.starts_with("some"))?.rsplit_once("total=")?.1;
+    total.trim().parse().ok().map(Duration::from_micros)
+}
+
+/// Readies the calling thread for the data plane: its processor, timers to the nanosecond, and a
+/// short time slice, so that the scheduler lets it run soon after it wakes.
+pub(crate) fn prepare_thread(cpu: Option<usize>) -> Result<(), SetupError> {
+    // SAFETY: no pointers.
+    unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1) };
+    if let Some(cpu) = cpu {
+        // SAFETY: plain data, valid when zeroed; CPU_SET checks nothing, hence the check here.
+        let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
+        let doing = format!("run on processor {cpu}");
+        if cpu >= libc::CPU_SETSIZE as usize {
+            return Err(SetupError::new(doing, std::io::ErrorKind::InvalidInput.into()));
+        }
+        // SAFETY: `cpu` is in the set's range; the kernel reads the set.
+        check(unsafe {
+            libc::CPU_SET(cpu, &mut set);
+            libc::sched_setaffinity(0, size_of_val(&set), &raw const set)
+        })
+        .map_err(|source| SetupError::new(doing, source))?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shares_are_of_the_window() {
+        let then = Machine::parse("cpu  100 0 50 800 10 0 20 20 5 0\ncpu0 1 2 3\n").unwrap();
+        let now = Machine::parse("cpu  150 0 60 810 10 0 30 40 5 0\ncpu0 1 2 3\n").unwrap();
+        let shares = now.since(&then).unwrap();
+        assert_eq!(shares, Shares { busy: 0.7, steal: 0.2, softirq: 0.1 });
+        assert_eq!(now.since(&now), None);
+    }
+}

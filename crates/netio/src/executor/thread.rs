@@ -1,0 +1,299 @@
+//! The thread: waiting, and giving each cell its turn.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::mpsc::Receiver;
+
+use engine::{Pool, Span};
+
+use super::cell::{Cell, Tools};
+use super::{AddError, CellId, CellSpec, Command, Options};
+use crate::clock::Instant;
+use crate::cpu;
+use crate::error::SetupError;
+use crate::port::Scratch;
+use crate::sys::{check, timespec};
+
+/// How long before a deadline a spinning thread stops sleeping. Sleeps end some 20 to 40 µs late;
+/// the rest is for the times they end later than that.
+const SPIN: Span = Span::from_micros(200);
+
+/// Buffers kept for use again: some 25 MB of full-size packets.
+const POOL: usize = 16_384;
+
+/// Wires of a cell, at most: one bit each.
+const WIRES_MAX: usize = 64;
+
+/// Events taken from epoll at once.
+const EVENTS: u16 = 64;
+
+/// The bell's mark among the events; no cell has this slot.
+const BELL: u64 = u64::MAX;
+
+pub(super) struct Loop {
+    options: Options,
+    commands: Receiver<Command>,
+    bell: Arc<OwnedFd>,
+    epoll: OwnedFd,
+    events: [libc::epoll_event; EVENTS as usize],
+    cells: Vec<Option<Box<Cell>>>,
+    serial: u64,
+    /// Deadlines, earliest first. An entry that is not its cell's `armed` any more is stale.
+    deadlines: BinaryHeap<Reverse<(Instant, usize)>>,
+    /// Slots with something to do in this round.
+    turn: Vec<usize>,
+    tools: Tools,
+    stopped: bool,
+}
+
+impl Loop {
+    pub(super) fn new(options: Options, commands: Receiver<Command>, bell: Arc<OwnedFd>) -> Result<Self, SetupError> {
+        cpu::prepare_thread(options.cpu)?;
+        // SAFETY: the descriptor is new and ours alone.
+        let epoll = check(unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) })
+            .map(|fd| unsafe { OwnedFd::from_raw_fd(fd) })
+            .map_err(|source| SetupError::new("create an epoll instance", source))?;
+        watch(&epoll, &bell, BELL).map_err(|source| SetupError::new("watch the bell", source))?;
+        Ok(Self {
+            options,
+            commands,
+            bell,
+            epoll,
+            events: [libc::epoll_event { events: 0, u64: 0 }; EVENTS as usize],
+            cells: Vec::new(),
+            serial: 0,
+            deadlines: BinaryHeap::new(),
+            turn: Vec::new(),
+            tools: Tools {
+                scratch: Scratch::new(),
+                pool: Pool::new(POOL),
+                batch: Vec::new(),
+                looked: Instant::now(),
+                gap: Span::ZERO,
+            },
+            stopped: false,
+        })
+    }
+
+    pub(super) fn run(&mut self) {
+        while !self.stopped {
+            let deadline = self.next_deadline();
+            let begin = Instant::now();
+            let ready = self.wait(deadline);
+            if let Some(deadline) = deadline {
+                // Lateness that was there before is the thread's own doing, not a stall.
+                self.note_stall(self.tools.looked.since(deadline.max(begin)), None);
+            }
+            self.collect(ready);
+            self.tools.gap = Span::ZERO;
+            while let Some(slot) = self.turn.pop() {
+                let Some(cell) = self.cells.get_mut(slot).and_then(Option::as_mut) else { continue };
+                cell.serve(&mut self.tools);
+                // Between two looks at the clock there is one system call's work, or some packets'.
+                let gap = std::mem::take(&mut self.tools.gap);
+                self.note_stall(gap, Some(slot));
+                self.unwatch_dead(slot);
+                self.arm(slot);
+            }
+        }
+    }
+
+    /// The earliest deadline of all cells.
+    fn next_deadline(&mut self) -> Option<Instant> {
+        while let Some(&Reverse((at, slot))) = self.deadlines.peek() {
+            if self.cells.get(slot).and_then(Option::as_ref).is_some_and(|cell| cell.armed == Some(at)) {
+                return Some(at);
+            }
+            self.deadlines.pop();
+        }
+        None
+    }
+
+    /// Waits for a wire, the bell or the deadline; how many events there are.
+    fn wait(&mut self, deadline: Option<Instant>) -> usize {
+        let Some(deadline) = deadline else {
+            let ready = self.poll(None);
+            self.tools.looked = Instant::now();
+            return ready;
+        };
+        let margin = if self.options.spin { SPIN } else { Span::ZERO };
+        loop {
+            let left = deadline.since(Instant::now());
+            let ready = self.poll(Some(left.saturating_sub(margin)));
+            self.tools.looked = Instant::now();
+            if ready > 0 || self.tools.looked >= deadline {
+                return ready;
+            }
+        }
+    }
+
+    fn poll(&mut self, timeout: Option<Span>) -> usize {
+        let timeout = timeout.map(timespec);
+        let timeout = timeout.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
+        // SAFETY: the kernel writes at most EVENTS events to ours and reads one timespec. The raw
+        // call, as a C library may be older than it.
+        let ready = unsafe {
+            libc::syscall(
+                libc::SYS_epoll_pwait2,
+                self.epoll.as_raw_fd(),
+                self.events.as_mut_ptr(),
+                libc::c_int::from(EVENTS),
+                timeout,
+                std::ptr::null::<libc::sigset_t>(),
+                0usize,
+            )
+        };
+        // Interrupted by a signal: nothing is ready.
+        usize::try_from(ready).unwrap_or(0)
+    }
+
+    /// Does what is commanded, and lists the cells that have their turn: wires with something to
+    /// read, and deadlines that have come.
+    fn collect(&mut self, ready: usize) {
+        for index in 0..ready {
+            let mark = self.events[index].u64;
+            if mark == BELL {
+                self.obey();
+                continue;
+            }
+            let (slot, wire) = ((mark / WIRES_MAX as u64) as usize, mark % WIRES_MAX as u64);
+            if let Some(cell) = self.cells.get_mut(slot).and_then(Option::as_mut) {
+                if cell.ready | cell.troubled == 0 {
+                    self.turn.push(slot);
+                }
+                let events = self.events[index].events;
+                cell.ready |= 1 << wire;
+                if events & (libc::EPOLLERR | libc::EPOLLHUP) as u32 != 0 {
+                    cell.troubled |= 1 << wire;
+                }
+            }
+        }
+        let now = self.tools.looked;
+        while let Some(&Reverse((at, slot))) = self.deadlines.peek() {
+            if at > now {
+                break;
+            }
+            self.deadlines.pop();
+            if let Some(cell) = self.cells.get_mut(slot).and_then(Option::as_mut)
+                && cell.armed == Some(at)
+            {
+                cell.armed = None;
+                if cell.ready | cell.troubled == 0 {
+                    self.turn.push(slot);
+                }
+            }
+        }
+    }
+
+    fn obey(&mut self) {
+        let mut rung = 0u64;
+        // SAFETY: eight bytes, ours.
+        unsafe { libc::read(self.bell.as_raw_fd(), (&raw mut rung).cast(), 8) };
+        while let Ok(command) = self.commands.try_recv() {
+            match command {
+                Command::Add(spec, reply) => {
+                    let _ = reply.send(self.add(spec));
+                }
+                Command::Do(id, work) => {
+                    if let Some(cell) = self.cells.get_mut(id.slot).and_then(Option::as_mut)
+                        && cell.serial == id.serial
+                    {
+                        cell.run(work, &mut self.tools);
+                        self.arm(id.slot);
+                    }
+                }
+                Command::Remove(id, reply) => {
+                    if let Some(cell) = self.remove(id) {
+                        let _ = reply.send(cell);
+                    }
+                }
+                Command::Stop => self.stopped = true,
+            }
+        }
+    }
+
+    fn add(&mut self, spec: CellSpec) -> Result<CellId, AddError> {
+        let slot = self.cells.iter().position(Option::is_none).unwrap_or(self.cells.len());
+        for (index, wire) in spec.wires.iter().enumerate() {
+            let watched = match index < WIRES_MAX {
+                true => watch(&self.epoll, &wire.wire, (slot * WIRES_MAX + index) as u64),
+                false => Err(io::ErrorKind::ArgumentListTooLong.into()),
+            };
+            // On an error the wires are dropped, and with that not watched any more.
+            watched.map_err(|source| AddError::Watch { name: wire.name.clone(), source })?;
+        }
+        self.serial += 1;
+        let id = CellId { slot, serial: self.serial };
+        let cell = Box::new(Cell::new(spec, id.serial, &self.options));
+        match self.cells.get_mut(slot) {
+            Some(free) => *free = Some(cell),
+            None => self.cells.push(Some(cell)),
+        }
+        self.arm(slot);
+        Ok(id)
+    }
+
+    fn remove(&mut self, id: CellId) -> Option<Box<Cell>> {
+        let cell = self.cells.get_mut(id.slot)?.take_if(|cell| cell.serial == id.serial)?;
+        for wire in &cell.wires {
+            unwatch(&self.epoll, &wire.wire);
+        }
+        Some(cell)
+    }
+
+    /// A dead wire would report itself for ever.
+    fn unwatch_dead(&mut self, slot: usize) {
+        let Some(cell) = self.cells.get_mut(slot).and_then(Option::as_mut) else { return };
+        let dead = std::mem::take(&mut cell.dead);
+        for (index, wire) in cell.wires.iter().enumerate() {
+            if dead & (1 << index) != 0 {
+                unwatch(&self.epoll, &wire.wire);
+            }
+        }
+    }
+
+    /// Puts the cell's next deadline on the heap, unless it is there.
+    fn arm(&mut self, slot: usize) {
+        let Some(cell) = self.cells.get_mut(slot).and_then(Option::as_mut) else { return };
+        let deadline = cell.deadline();
+        if deadline != cell.armed {
+            cell.armed = deadline;
+            if let Some(at) = deadline {
+                self.deadlines.push(Reverse((at, slot)));
+            }
+        }
+    }
+
+    /// Counts a stall for the cell that was being served and for all that had something to do by
+    /// now.
+    fn note_stall(&mut self, length: Span, served: Option<usize>) {
+        if length <= self.options.stall {
+            return;
+        }
+        let now = self.tools.looked;
+        for (slot, cell) in self.cells.iter_mut().enumerate() {
+            if let Some(cell) = cell
+                && (served == Some(slot) || cell.armed.is_some_and(|at| at <= now))
+            {
+                cell.stalled(length);
+            }
+        }
+    }
+}
+
+fn watch(epoll: &OwnedFd, what: &impl AsFd, mark: u64) -> io::Result<()> {
+    let mut event = libc::epoll_event { events: libc::EPOLLIN as u32, u64: mark };
+    // SAFETY: the kernel reads one event, ours.
+    check(unsafe { libc::epoll_ctl(epoll.as_raw_fd(), libc::EPOLL_CTL_ADD, what.as_fd().as_raw_fd(), &raw mut event) })
+        .map(drop)
+}
+
+fn unwatch(epoll: &OwnedFd, what: &impl AsFd) {
+    // SAFETY: no event is read for this operation. That it fails means it is not watched.
+    unsafe {
+        libc::epoll_ctl(epoll.as_raw_fd(), libc::EPOLL_CTL_DEL, what.as_fd().as_raw_fd(), std::ptr::null_mut());
+    }
+}

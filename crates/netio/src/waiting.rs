@@ -1,0 +1,88 @@
+//! Descriptors to wait on: epoll with nanosecond timeouts, and a descriptor to wake a waiter.
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+
+use engine::Span;
+
+use crate::sys::{check, timespec};
+
+/// An epoll instance.
+#[derive(Debug)]
+pub(crate) struct Epoll(OwnedFd);
+
+/// How many events one wait returns at most; the rest comes with the next.
+const EVENTS: libc::c_int = 64;
+
+impl Epoll {
+    pub(crate) fn new() -> io::Result<Self> {
+        // SAFETY: no pointers; the result is checked and owned by nobody else.
+        let fd = check(unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) })?;
+        // SAFETY: as above.
+        Ok(Self(unsafe { OwnedFd::from_raw_fd(fd) }))
+    }
+
+    /// Reports `token` as long as `fd` is readable. Closing the descriptor ends it.
+    pub(crate) fn add_readable(&self, fd: &impl AsFd, token: u64) -> io::Result<()> {
+        self.add(fd.as_fd(), token, libc::EPOLLIN)
+    }
+
+    /// Reports `token` each time `fd` becomes readable, writable or broken.
+    pub(crate) fn add_edges(&self, fd: &impl AsFd, token: u64) -> io::Result<()> {
+        self.add(fd.as_fd(), token, libc::EPOLLIN | libc::EPOLLOUT | libc::EPOLLET)
+    }
+
+    fn add(&self, fd: BorrowedFd<'_>, token: u64, events: libc::c_int) -> io::Result<()> {
+        let mut event = libc::epoll_event { events: events.cast_unsigned(), u64: token };
+        // SAFETY: `event` outlives the call, which copies it; both descriptors are open.
+        check(unsafe { libc::epoll_ctl(self.0.as_raw_fd(), libc::EPOLL_CTL_ADD, fd.as_raw_fd(), &raw mut event) })?;
+        Ok(())
+    }
+
+    /// Waits for events, for at most `timeout` (for ever if absent). An interrupted wait returns
+    /// nothing.
+    pub(crate) fn wait(&self, timeout: Option<Span>) -> impl Iterator<Item = u64> + use<> {
+        let timeout = timeout.map(timespec);
+        let timeout = timeout.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
+        let mut events = [libc::epoll_event { events: 0, u64: 0 }; EVENTS as usize];
+        // SAFETY: the array holds EVENTS entries and outlives the call, as does the timeout; no
+        // signal mask is given.
+        let count =
+            unsafe { libc::epoll_pwait2(self.0.as_raw_fd(), events.as_mut_ptr(), EVENTS, timeout, std::ptr::null()) };
+        events.into_iter().take(usize::try_from(count).unwrap_or(0)).map(|event| event.u64)
+    }
+}
+
+/// A descriptor that is readable once somebody notified it.
+#[derive(Debug)]
+pub(crate) struct EventFd(OwnedFd);
+
+impl EventFd {
+    pub(crate) fn new() -> io::Result<Self> {
+        // SAFETY: no pointers; the result is checked and owned by nobody else.
+        let fd = check(unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) })?;
+        // SAFETY: as above.
+        Ok(Self(unsafe { OwnedFd::from_raw_fd(fd) }))
+    }
+
+    pub(crate) fn try_clone(&self) -> io::Result<Self> {
+        self.0.try_clone().map(Self)
+    }
+
+    pub(crate) fn notify(&self) {
+        // SAFETY: writes no memory of ours. It fails only if the count is full, which wakes too.
+        unsafe { libc::eventfd_write(self.0.as_raw_fd(), 1) };
+    }
+
+    pub(crate) fn clear(&self) {
+        let mut count = 0;
+        // SAFETY: `count` outlives the call. It fails only if nobody notified, which is fine.
+        unsafe { libc::eventfd_read(self.0.as_raw_fd(), &raw mut count) };
+    }
+}
+
+impl AsFd for EventFd {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
