@@ -7,8 +7,8 @@ use crate::fields::{self, Fields};
 use crate::keys;
 use crate::plan::{Flow, Path, Ping, Tcp, TcpEngine, Traffic, Udp};
 use crate::problem::{Noted, Notes, Problem};
-use crate::services::SERVICES;
 use crate::yaml::{Node, Value};
+use traffic::SERVICES;
 
 /// How long a write lasts at the rate where nothing is said.
 const DEFAULT_WRITE: Span = Span::from_millis(100);
