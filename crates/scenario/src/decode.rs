@@ -15,8 +15,6 @@ use crate::sweep::{MOST_CELLS, Variant};
 use crate::traces::Traces;
 use crate::yaml::{self, Node, Value};
 
-/// Version of the plan's layout and of the results directory.
-const SCHEMA: u32 = 1;
 /// Most sites of a scenario.
 const MOST_SITES: usize = 250;
 /// Most bytes that the traces of all cells may take together.
@@ -69,7 +67,7 @@ pub(crate) fn plan(
     let description = chosen.with("description", fields::text);
     let cells = decoder.cells(&variants[run], seed);
     Ok(Plan {
-        schema: SCHEMA,
+        schema: measure::SCHEMA,
         version: env!("CARGO_PKG_VERSION").to_owned(),
         name: name?.to_owned(),
         description: description?.unwrap_or_default().trim().to_owned(),

@@ -164,11 +164,14 @@ pub(crate) fn size(notes: &Notes, node: &Node, range: RangeInclusive<u64>) -> Re
 
 fn quantity<T: FromStr<Err: Display>>(notes: &Notes, node: &Node) -> Result<T, Noted> {
     let text = text(notes, node)?;
-    text.parse().map_err(|error: T::Err| {
-        let error = error.to_string();
-        let (what, remedy) = error.split_once("; ").unwrap_or((&error, "write a number with its unit"));
-        notes.note(Problem::new(node.at, what).remedy(remedy))
-    })
+    text.parse().map_err(|error| refuse(notes, node.at, &error))
+}
+
+/// Notes what a library refuses; its messages say what is wrong, and after a semicolon what to do.
+pub(crate) fn refuse(notes: &Notes, at: At, error: &impl Display) -> Noted {
+    let error = error.to_string();
+    let (what, remedy) = error.split_once("; ").unwrap_or((&error, ""));
+    notes.note(Problem::new(at, what).remedy(remedy))
 }
 
 /// A whole number within `range`.

@@ -22,3 +22,4 @@ pub use file::{FileError, Options, ReadFile, load, parse};
 pub use keys::reference;
 pub use problem::ScenarioError;
 pub use profiles::{DefaultQueue, PROFILES, Profile, ProfileDirection, profile};
+pub use traffic::{SERVICES, Service};

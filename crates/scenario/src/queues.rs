@@ -1,7 +1,7 @@
 //! Queues: from keys to limits and disciplines.
 
 use engine::{Rate, Size, Span};
-use queue::{Codel, Discipline, FqCodel, Pie, QueueConfig};
+use queue::{Codel, ConfigError, Discipline, FqCodel, Pie, QueueConfig};
 
 use crate::fields::{self, Fields};
 use crate::keys;
@@ -89,11 +89,23 @@ pub(crate) fn queue(
         limit = Some(default(node.at)?);
     }
     let discipline = discipline(notes, &fields, kind?.unwrap_or(Kind::DropTail))?;
-    Ok(QueueConfig { packets: limit, bytes, discipline })
+    let config = QueueConfig { packets: limit, bytes, discipline };
+    config.validate().map_err(|error| {
+        let field = match &error {
+            ConfigError::OutOfRange { field, .. } | ConfigError::SpanOutOfRange { field, .. } => fields.get(field),
+            ConfigError::NoLimit => None,
+        };
+        fields::refuse(notes, field.unwrap_or(node).at, &error)
+    })?;
+    Ok(config)
 }
 
 fn packets(notes: &Notes, node: &Node) -> Result<u32, Noted> {
     fields::integer(notes, node, 1..=u64::from(MOST_PACKETS)).map(|packets| packets as u32)
+}
+
+fn whole(notes: &Notes, node: &Node) -> Result<u32, Noted> {
+    fields::integer(notes, node, 0..=u64::from(u32::MAX)).map(|number| number as u32)
 }
 
 fn bytes(notes: &Notes, node: &Node) -> Result<Size, Noted> {
@@ -130,8 +142,8 @@ fn discipline(notes: &Notes, fields: &Fields<'_>, kind: Kind) -> Result<Discipli
             return Err(notes.note(problem.remedy(format!("it belongs to {of}: set `discipline`, or leave it away"))));
         }
     }
-    let target = fields.with("target", fields::positive_span);
-    let interval = fields.with("interval", fields::positive_span);
+    let target = fields.with("target", fields::span);
+    let interval = fields.with("interval", fields::span);
     let ecn = fields.with("ecn", fields::boolean);
     let (target, interval, ecn) = (target?, interval?, ecn?);
     let codel = |base: Codel| Codel {
@@ -144,17 +156,16 @@ fn discipline(notes: &Notes, fields: &Fields<'_>, kind: Kind) -> Result<Discipli
         Kind::Codel => Discipline::Codel(codel(Codel::default())),
         Kind::Pie => {
             let base = Pie::default();
-            let update = fields.with("update", fields::positive_span)?.unwrap_or(base.update);
+            let update = fields.with("update", fields::span)?.unwrap_or(base.update);
             let burst = fields.with("burst", fields::span)?.unwrap_or(base.burst);
             let (target, ecn) = (target.unwrap_or(base.target), ecn.unwrap_or(base.ecn));
             Discipline::Pie(Pie { target, update, burst, ecn })
         }
         Kind::FqCodel => {
             let base = FqCodel::default();
-            let flows = fields.with("flows", |notes, node| fields::integer(notes, node, 1..=65_536))?;
-            let quantum = fields.with("quantum", |notes, node| fields::integer(notes, node, 256..=65_536))?;
-            let flows = flows.map_or(base.flows, |flows| flows as u32);
-            let quantum = quantum.map_or(base.quantum, |quantum| quantum as u32);
+            let flows = fields.with("flows", whole)?;
+            let quantum = fields.with("quantum", whole)?;
+            let (flows, quantum) = (flows.unwrap_or(base.flows), quantum.unwrap_or(base.quantum));
             Discipline::FqCodel(FqCodel { flows, quantum, codel: codel(base.codel) })
         }
     })
