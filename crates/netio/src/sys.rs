@@ -50,15 +50,8 @@ impl Epoll {
         let mut events = [libc::epoll_event { events: 0, u64: 0 }; EVENTS as usize];
         // SAFETY: the array holds EVENTS entries and outlives the call, as does the timeout; no
         // signal mask is given.
-        let count = unsafe {
-            libc::epoll_pwait2(
-                self.0.as_raw_fd(),
-                events.as_mut_ptr(),
-                EVENTS,
-                timeout,
-                std::ptr::null(),
-            )
-        };
+        let count =
+            unsafe { libc::epoll_pwait2(self.0.as_raw_fd(), events.as_mut_ptr(), EVENTS, timeout, std::ptr::null()) };
         events.into_iter().take(usize::try_from(count).unwrap_or(0)).map(|event| event.u64)
     }
 }
