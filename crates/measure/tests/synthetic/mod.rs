@@ -297,7 +297,7 @@ pub fn records(wish: &Wish) -> Vec<CellRecord> {
             delivered_bytes: (packets - (packets as f64 * ratio) as u64) * 1_440,
             drops: vec![
                 ("loss".into(), (packets as f64 * ratio) as u64),
-                ("queue-packets".into(), u64::from(id % 7 == 0)),
+                ("queue-packets".into(), u64::from(id.is_multiple_of(7))),
             ],
             queue_peak_packets: 9,
             queue_peak_bytes: 12_960,
