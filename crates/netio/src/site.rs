@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::thread;
 
 use netlink_packet_route::link::{InfoData, InfoVeth, LinkAttribute};
+use netlink_packet_route::neighbour::{NeighbourFlags, NeighbourState};
 use rtnetlink::{
     Handle, LinkBridge, LinkMessageBuilder, LinkUnspec, LinkVeth, LinkVxlan, RouteMessageBuilder,
     packet_route::link::LinkMessage,
@@ -110,15 +111,13 @@ fn in_thread<T: Send>(work: impl FnOnce() -> Result<T, SetupError> + Send) -> Re
 /// A hardware address.
 pub type Mac = [u8; 6];
 
-/// A VXLAN tunnel (RFC 7348) to one peer.
+/// Our end of a VXLAN (RFC 7348).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Vxlan {
     /// Network identifier, 24 bits.
     pub id: u32,
-    /// Our end of the tunnel.
+    /// Our end of the tunnels.
     pub local: IpAddr,
-    /// The other end.
-    pub remote: IpAddr,
     /// Hop limit of the outer header; 0 takes the namespace's default.
     pub ttl: u8,
 }
@@ -195,21 +194,32 @@ impl Net {
         self.change(&format!("put {name} under {bridge}"), LinkUnspec::new_with_name(name).controller(index))
     }
 
-    /// Creates a VXLAN interface, down. It learns nothing: frames for any address go to the remote
-    /// end. Outer checksums stay as the kernel has them: none over IPv4, present over IPv6.
+    /// Creates a VXLAN interface, down. It learns nothing and floods nothing: frames go where
+    /// [`Net::tunnel`] says. Outer checksums stay as the kernel has them: none over IPv4, present over IPv6.
     ///
     /// # Errors
     ///
-    /// If the kernel refuses, or the ends are of different address families.
+    /// If the kernel refuses.
     pub fn vxlan(&self, name: &str, tunnel: &Vxlan) -> Result<(), SetupError> {
         let doing = format!("create the VXLAN interface {name}");
         let link = LinkVxlan::new(name, tunnel.id).port(VXLAN_PORT).ttl(tunnel.ttl).learning(false);
-        let link = match (tunnel.local, tunnel.remote) {
-            (IpAddr::V4(local), IpAddr::V4(remote)) => link.local(local).remote(remote),
-            (IpAddr::V6(local), IpAddr::V6(remote)) => link.local6(local).remote6(remote),
-            _ => return Err(SetupError::new(doing, io::Error::from_raw_os_error(libc::EAFNOSUPPORT))),
+        let link = match tunnel.local {
+            IpAddr::V4(local) => link.local(local),
+            IpAddr::V6(local) => link.local6(local),
         };
         self.add(&doing, link.build())
+    }
+
+    /// Sends what a VXLAN interface has for the hardware address `mac` to the tunnel's end `remote`.
+    ///
+    /// # Errors
+    ///
+    /// If the interface does not exist or is no VXLAN.
+    pub fn tunnel(&self, name: &str, mac: Mac, remote: IpAddr) -> Result<(), SetupError> {
+        let index = self.index(name)?;
+        let request = self.handle.neighbours().add_bridge(index, &mac);
+        let request = request.destination(remote).flags(NeighbourFlags::Own).state(NeighbourState::Permanent);
+        self.wait(&format!("lead {name} to {remote}"), request.execute())
     }
 
     /// Takes an interface up.

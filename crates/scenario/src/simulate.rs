@@ -361,13 +361,13 @@ fn add_site(graph: &mut Graph, cell: &Cell, topology: &Topology, directions: &[[
     let routed = ends.len() != 1;
     let inner_mac = |site: usize| [0x02, 0x4e, 3, (site >> 8) as u8, site as u8, 1];
     let router_mac = [0x02, 0x4e, 4, (number >> 8) as u8, number as u8, 1];
-    let facing_mac = if routed { inner_mac(number) } else { topology.links[ends[0].0][ends[0].1].mac };
+    let facing_mac = if routed { inner_mac(number) } else { topology.links[ends[0].0][ends[0].1] };
     let next_hop = |to: usize| {
         if routed {
             return router_mac;
         }
         let route = site.routes.iter().find(|route| route.to == to);
-        route.map_or([0; 6], |route| topology.hop(route).1.mac)
+        route.map_or([0; 6], |route| topology.hop(route).1)
     };
 
     let others = || site.routes.iter().map(|route| route.to);
@@ -404,7 +404,7 @@ fn add_site(graph: &mut Graph, cell: &Cell, topology: &Topology, directions: &[[
     let hops = site.routes.iter().map(|route| {
         let (from, to) = topology.hop(route);
         let port = 1 + ends.iter().position(|end| *end == (route.link, route.side)).unwrap_or(0);
-        NextHop { to: topology.sites[route.to].address, port, source: from.mac, destination: to.mac }
+        NextHop { to: topology.sites[route.to].address, port, source: from, destination: to }
     });
     let router = Router::new([own].into_iter().chain(hops).collect());
     let router = graph.add(format!("{}.router", cell.sites[number]), router);

@@ -20,8 +20,9 @@ pub type Mac = [u8; 6];
 pub struct Topology {
     /// The sites, as in [`Cell::sites`].
     pub sites: Vec<Site>,
-    /// The links, as in [`Cell::links`]: the interface at each end.
-    pub links: Vec<[Interface; 2]>,
+    /// The links, as in [`Cell::links`]: the Ethernet address at each end. They are unnumbered: a
+    /// site has the same IPv4 address on all of them.
+    pub links: Vec<[Mac; 2]>,
     /// MTU of the links' interfaces.
     pub link_mtu: u16,
 }
@@ -32,14 +33,14 @@ pub struct Site {
     /// Its address, reachable over every link.
     pub address: Ipv4Addr,
     /// The pod its applications stand in, if there is an overlay.
-    pub pod: Option<Interface>,
+    pub pod: Option<Pod>,
     /// How to reach other sites: only those that can be reached.
     pub routes: Vec<Route>,
 }
 
-/// An interface.
+/// The interface of a pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Interface {
+pub struct Pod {
     /// Its Ethernet address.
     pub mac: Mac,
     /// Its IPv4 address.
@@ -61,12 +62,12 @@ impl Topology {
     /// The topology of a cell.
     #[must_use]
     pub fn of(cell: &Cell) -> Self {
-        let links = (0..cell.links.len()).map(|link| [link_end(link, 0), link_end(link, 1)]).collect();
+        let links = (0..cell.links.len()).map(|link| [mac(1, link, 0), mac(1, link, 1)]).collect();
         let ends: Vec<_> = cell.links.iter().map(|link| link.ends).collect();
         let sites = (0..cell.sites.len())
             .map(|site| Site {
                 address: numbered([10, 255], site),
-                pod: cell.path.vxlan.then(|| Interface { mac: mac(2, site, 0), address: numbered([10, 128], site) }),
+                pod: cell.path.vxlan.then(|| Pod { mac: mac(2, site, 0), address: numbered([10, 128], site) }),
                 routes: routes(site, &ends),
             })
             .collect();
@@ -82,9 +83,9 @@ impl Topology {
         site.pod.map_or(site.address, |pod| pod.address)
     }
 
-    /// The interface a route leaves by, and the one it leads to.
+    /// The Ethernet address of the link end a route leaves by, and of the one it leads to.
     #[must_use]
-    pub fn hop(&self, route: &Route) -> (Interface, Interface) {
+    pub fn hop(&self, route: &Route) -> (Mac, Mac) {
         let ends = &self.links[route.link];
         (ends[route.side], ends[1 - route.side])
     }
@@ -112,12 +113,6 @@ fn routes(from: usize, ends: &[(usize, usize)]) -> Vec<Route> {
     routes
 }
 
-/// Each link has a /30 of 10.64.0.0/10.
-fn link_end(link: usize, side: usize) -> Interface {
-    let address = u32::from(Ipv4Addr::new(10, 64, 0, 0)) + (link * 4 + side + 1) as u32;
-    Interface { mac: mac(1, link, side), address: address.into() }
-}
-
 /// The `n`th address of a /16, from 1.
 fn numbered([a, b]: [u8; 2], n: usize) -> Ipv4Addr {
     let [high, low] = (n as u16 + 1).to_be_bytes();
@@ -133,6 +128,7 @@ fn mac(kind: u8, number: usize, side: usize) -> Mac {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::collections::BTreeSet;
 
     #[test]
     fn the_shortest_way_is_taken_and_the_first_of_equals() {
@@ -145,9 +141,8 @@ mod tests {
 
     #[test]
     fn addresses_differ() {
-        let ends: Vec<_> = (0..300).flat_map(|link| [link_end(link, 0), link_end(link, 1)]).collect();
-        for (n, end) in ends.iter().enumerate() {
-            assert!(ends[..n].iter().all(|other| other.mac != end.mac && other.address != end.address));
-        }
+        let all = || (0..300usize).map(|n| (numbered([10, 255], n), [mac(1, n, 0), mac(1, n, 1)]));
+        assert_eq!(all().map(|(address, _)| address).collect::<BTreeSet<_>>().len(), 300);
+        assert_eq!(all().flat_map(|(_, macs)| macs).collect::<BTreeSet<_>>().len(), 600);
     }
 }

@@ -7,7 +7,7 @@ use std::io;
 use engine::{DropReason, Event, ExitId, Graph, NodeId, Outlet, Packet, Pool, Span, Time};
 use hdrhistogram::Histogram;
 
-use super::{CellReport, CellSpec, CellWire, Dropped, EVENTS_MAX, HELD_FULL, MALFORMED, NO_WIRE, Options};
+use super::{CellReport, CellSpec, CellWire, Dropped, EVENTS_MAX, HELD_FULL, MALFORMED, NO_WIRE, Options, Totals};
 use crate::clock::{Epoch, Instant, Stalls};
 use crate::port::Scratch;
 
@@ -133,6 +133,10 @@ impl Cell {
         };
         // `Time::MAX` is an element's way to say never.
         (next < Time::MAX).then(|| self.epoch.instant(next))
+    }
+
+    pub(super) fn sent(&self) -> Totals {
+        Totals { packets: self.measured.packets_out, late: self.measured.late }
     }
 
     pub(super) fn stalled(&mut self, length: Span) {

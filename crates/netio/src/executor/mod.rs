@@ -156,6 +156,26 @@ impl Dataplane {
         let id = answer.recv().map_err(|_| Stopped)??;
         Ok(CellHandle { mailbox: self.mailbox.clone(), id, there: true })
     }
+
+    /// What all cells together have sent since the thread started, those taken out included.
+    ///
+    /// # Errors
+    ///
+    /// If the thread has ended.
+    pub fn totals(&self) -> Result<Totals, Stopped> {
+        let (reply, answer) = mpsc::channel();
+        self.mailbox.send(Command::Totals(reply))?;
+        answer.recv().map_err(|_| Stopped)
+    }
+}
+
+/// How punctual the thread was, over all cells.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Totals {
+    /// Packets that went out.
+    pub packets: u64,
+    /// Of those, packets later than [`Options::late`].
+    pub late: u64,
 }
 
 impl Drop for Dataplane {
@@ -313,6 +333,7 @@ enum Command {
     Add(CellSpec, Sender<Result<CellId, AddError>>),
     Do(CellId, Box<dyn FnOnce(&mut Cell) + Send>),
     Remove(CellId, Sender<Box<Cell>>),
+    Totals(Sender<Totals>),
     Stop,
 }
 

@@ -10,7 +10,7 @@ use std::sync::mpsc::Receiver;
 use engine::{Pool, Span};
 
 use super::cell::{Cell, Tools};
-use super::{AddError, CellId, CellSpec, Command, Options};
+use super::{AddError, CellId, CellSpec, Command, Options, Totals};
 use crate::clock::Instant;
 use crate::cpu;
 use crate::error::SetupError;
@@ -46,6 +46,8 @@ pub(super) struct Loop {
     /// Slots with something to do in this round.
     turn: Vec<usize>,
     tools: Tools,
+    /// What cells that were taken out had sent.
+    retired: Totals,
     stopped: bool,
 }
 
@@ -74,6 +76,7 @@ impl Loop {
                 looked: Instant::now(),
                 gap: Span::ZERO,
             },
+            retired: Totals::default(),
             stopped: false,
         })
     }
@@ -210,6 +213,9 @@ impl Loop {
                         let _ = reply.send(cell);
                     }
                 }
+                Command::Totals(reply) => {
+                    let _ = reply.send(self.totals());
+                }
                 Command::Stop => self.stopped = true,
             }
         }
@@ -241,7 +247,18 @@ impl Loop {
         for wire in &cell.wires {
             unwatch(&self.epoll, &wire.wire);
         }
+        let sent = cell.sent();
+        self.retired.packets += sent.packets;
+        self.retired.late += sent.late;
         Some(cell)
+    }
+
+    fn totals(&self) -> Totals {
+        self.cells
+            .iter()
+            .flatten()
+            .map(|cell| cell.sent())
+            .fold(self.retired, |all, cell| Totals { packets: all.packets + cell.packets, late: all.late + cell.late })
     }
 
     /// A dead wire would report itself for ever.
