@@ -102,6 +102,10 @@ impl QueueConfig {
     /// tags. A limit in packets alone bounds memory by so many of these.
     pub const LONGEST_FRAME: u64 = 65_535 + 22;
 
+    /// Most bytes of a frame for each byte that counts on the link: Ethernet pads a packet of 20
+    /// bytes to a frame of 60. A limit in bytes bounds memory by so much.
+    pub const FRAME_PER_COST: u64 = 3;
+
     /// Whether such a queue can be.
     ///
     /// # Errors
@@ -129,12 +133,12 @@ impl QueueConfig {
         }
     }
 
-    /// Most bytes of packets that wait at once: the limit in bytes, or that in packets of the
-    /// longest kind, whichever is less.
+    /// Most bytes of frames that wait at once: that many for the limit in bytes, or the longest for
+    /// each packet, whichever is less.
     #[must_use]
     pub fn memory_bound(&self) -> u64 {
         let packets = self.packets.map_or(u64::MAX, |packets| u64::from(packets) * Self::LONGEST_FRAME);
-        packets.min(self.bytes.map_or(u64::MAX, Size::bytes))
+        packets.min(self.bytes.map_or(u64::MAX, |bytes| bytes.bytes().saturating_mul(Self::FRAME_PER_COST)))
     }
 }
 
