@@ -50,6 +50,19 @@ pub fn free_bytes(path: &Path) -> Option<u64> {
     (result == 0).then(|| stat.f_bavail.saturating_mul(stat.f_frsize))
 }
 
+/// Raises the soft limit of open descriptors to the hard one: every cell takes a dozen. What is not
+/// allowed is left as it is.
+pub fn raise_descriptor_limit() {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: the structure outlives both calls.
+    unsafe {
+        if libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) == 0 {
+            limit.rlim_cur = limit.rlim_max;
+            libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit);
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,25 +1,37 @@
 //! What both executors share of a cell: its links, and the shape of its record.
 
 use engine::{Graph, NodeId, Span};
-use link::{Direction, DirectionConfig};
+use link::{ConfigError, Direction};
 use measure::{CellRecord, FlowRecord, Health, Observation, PipeRecord};
 
 use crate::plan::{Cell, Flow, TcpEngine, Traffic};
 
 /// How long a cell waits for its connections. Linux tries again after 1, 2, 3, 4, 5 and 7 s, so that at
 /// 10 % loss both ways one connection in 50,000 is missed.
-pub const CONNECT_LIMIT: Span = Span::from_secs(20);
+pub(crate) const CONNECT_LIMIT: Span = Span::from_secs(20);
 
 /// How long the last datagrams of a cell may take to arrive.
-pub const DRAIN: Span = Span::from_secs(5);
+pub(crate) const DRAIN: Span = Span::from_secs(5);
 
-/// One direction of a link, with the random stream of its name.
-pub fn direction(cell: &Cell, name: &str, config: &DirectionConfig) -> Direction {
-    Direction::new(config, cell.seed, name)
+/// Adds a cell's links to a graph, both directions of each, with random streams by their names.
+///
+/// # Errors
+///
+/// A link that cannot be.
+pub(crate) fn directions(cell: &Cell, graph: &mut Graph) -> Result<Vec<[NodeId; 2]>, ConfigError> {
+    let mut nodes = Vec::new();
+    for link in &cell.links {
+        let [up, down] = [("up", &link.up), ("down", &link.down)].map(|(name, config)| {
+            let name = format!("{}.{name}", link.name);
+            Direction::new(config, cell.seed, &name).map(|direction| graph.add(name, direction))
+        });
+        nodes.push([up?, down?]);
+    }
+    Ok(nodes)
 }
 
 /// The record of a cell, of which pipes, health and lateness are still to be filled in.
-pub fn record(cell: &Cell, observations: Vec<Observation>, own_tcp: &'static str) -> CellRecord {
+pub(crate) fn record(cell: &Cell, observations: Vec<Observation>, own_tcp: &'static str) -> CellRecord {
     let mut histograms = Vec::new();
     let mut flows = Vec::new();
     for (flow, observation) in cell.flows.iter().zip(observations) {
@@ -64,25 +76,25 @@ fn named(cell: &Cell, flow: &Flow, own_tcp: &'static str) -> FlowRecord {
 }
 
 /// What the links of a cell counted.
-pub fn pipes(cell: &Cell, graph: &Graph, directions: &[[NodeId; 2]]) -> Vec<PipeRecord> {
+pub(crate) fn pipes(cell: &Cell, graph: &Graph, directions: &[[NodeId; 2]]) -> Vec<PipeRecord> {
     let mut records = Vec::new();
     for (link, nodes) in cell.links.iter().zip(directions) {
         for (node, name) in nodes.iter().zip(["up", "down"]) {
             let Some(direction) = graph.element::<Direction>(*node) else { continue };
-            records.extend(direction.pipes().map(|(pipe, counters)| PipeRecord {
+            records.extend(direction.counters().map(|(pipe, counters)| PipeRecord {
                 link: link.name.clone(),
                 direction: name.into(),
-                pipe: pipe.into(),
+                pipe: pipe.to_owned(),
                 offered_packets: counters.offered.packets,
                 offered_bytes: counters.offered.bytes,
                 delivered_packets: counters.delivered.packets,
                 delivered_bytes: counters.delivered.bytes,
-                drops: counters.drops().map(|(reason, count)| (reason.0.into(), count)).collect(),
+                drops: counters.dropped().map(|(reason, count)| (reason.0.into(), count.packets)).collect(),
                 marked: counters.marked,
-                duplicated: counters.duplicated,
+                duplicated: counters.duplicated.packets,
                 corrupted: counters.corrupted,
-                queue_peak_packets: counters.queue_peak_packets,
-                queue_peak_bytes: counters.queue_peak_bytes,
+                queue_peak_packets: u64::from(counters.queue_most_packets),
+                queue_peak_bytes: counters.queue_most_bytes,
             }));
         }
     }

@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 mod assign;
+mod cell;
 mod decode;
 mod fields;
 mod file;
@@ -13,8 +14,13 @@ pub mod plan;
 mod problem;
 mod profiles;
 mod queues;
+mod real;
+mod run;
+mod schedule;
+mod simulate;
 mod study;
 mod sweep;
+mod topology;
 mod traces;
 mod yaml;
 
@@ -23,3 +29,7 @@ pub use keys::reference;
 pub use problem::ScenarioError;
 pub use profiles::{DefaultQueue, PROFILES, Profile, ProfileDirection, profile};
 pub use traffic::{SERVICES, Service};
+pub use real::CellError;
+pub use run::{Executor, Options as RunOptions, Outcome, Progress, RunError, run};
+pub use schedule::{Governor, Jobs, RETRIES};
+pub use simulate::SimulationError;

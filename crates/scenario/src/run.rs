@@ -7,7 +7,7 @@ use measure::event::{Ended, Note, Session};
 use measure::{CellRecord, Event, RecordError, Recorder};
 
 use crate::plan::Plan;
-use crate::real::{self, SetupError};
+use crate::real::{self, CellError};
 use crate::schedule::{Jobs, Queue, Waiting};
 use crate::simulate::{self, SimulationError};
 
@@ -81,7 +81,7 @@ pub enum RunError {
     Simulation(#[from] SimulationError),
     /// Namespaces, devices or sockets could not be made.
     #[error(transparent)]
-    Setup(#[from] SetupError),
+    Cell(#[from] CellError),
     /// Not enough room for the results.
     #[error("the results need about {needed_mb} MB, but {} has {free_mb} MB free; make room, or choose another directory by --out", path.display())]
     NoRoom {
@@ -138,6 +138,24 @@ pub(crate) struct Results<'a> {
     attempts: Vec<u32>,
     progress: &'a mut dyn FnMut(Progress<'_>),
     started: Instant,
+}
+
+impl From<netio::SetupError> for RunError {
+    fn from(error: netio::SetupError) -> Self {
+        Self::Cell(error.into())
+    }
+}
+
+impl RunError {
+    /// Whether the input is to blame, so that nothing was built.
+    #[must_use]
+    pub fn is_bad_input(&self) -> bool {
+        match self {
+            Self::Record(error) => !matches!(error, RecordError::Io { .. }),
+            Self::Simulation(_) => true,
+            Self::Cell(_) | Self::NoRoom { .. } => false,
+        }
+    }
 }
 
 impl<'a> Results<'a> {

@@ -23,13 +23,13 @@ pub const RETRIES: u32 = 2;
 /// The cells that are still to be run, in an order in which neighbours of the sweep lie far apart,
 /// so that a machine that slows down for a while does not put a step into a curve.
 #[derive(Debug)]
-pub struct Queue {
+pub(crate) struct Queue {
     waiting: VecDeque<Waiting>,
 }
 
 /// A cell to run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Waiting {
+pub(crate) struct Waiting {
     /// Its position in the plan.
     pub cell: usize,
     /// How often it was run before.
@@ -39,7 +39,7 @@ pub struct Waiting {
 impl Queue {
     /// All of `cells`, shuffled by the run's seed.
     #[must_use]
-    pub fn new(mut cells: Vec<Waiting>, seed: u64) -> Self {
+    pub(crate) fn new(mut cells: Vec<Waiting>, seed: u64) -> Self {
         let mut random = Random::stream(seed, "order");
         for last in (1..cells.len()).rev() {
             cells.swap(last, random.below(last as u64 + 1) as usize);
@@ -48,13 +48,13 @@ impl Queue {
     }
 
     /// The first cell that `fits`. Cells keep their order otherwise.
-    pub fn take(&mut self, fits: impl Fn(Waiting) -> bool) -> Option<Waiting> {
+    pub(crate) fn take(&mut self, fits: impl Fn(Waiting) -> bool) -> Option<Waiting> {
         let position = self.waiting.iter().position(|waiting| fits(*waiting))?;
         self.waiting.remove(position)
     }
 
     /// Puts a spoiled cell at the end, unless it was run often enough. Says whether it did.
-    pub fn again(&mut self, spoiled: Waiting) -> bool {
+    pub(crate) fn again(&mut self, spoiled: Waiting) -> bool {
         let more = spoiled.attempt < RETRIES;
         if more {
             self.waiting.push_back(Waiting { attempt: spoiled.attempt + 1, ..spoiled });
@@ -64,13 +64,13 @@ impl Queue {
 
     /// How many cells wait.
     #[must_use]
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.waiting.len()
     }
 
     /// Whether none waits.
     #[must_use]
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.waiting.is_empty()
     }
 }
@@ -137,12 +137,12 @@ impl Governor {
 }
 
 /// What cells may load the machine with together, however many they are: a cell over it runs alone.
-pub const TOTAL_RATE: u64 = 400_000_000;
+pub(crate) const TOTAL_RATE: u64 = 400_000_000;
 
 /// The most bits a second that a cell's flows can put on its links: what the applications offer,
 /// but no more than the links carry.
 #[must_use]
-pub fn rate(cell: &Cell) -> u64 {
+pub(crate) fn rate(cell: &Cell) -> u64 {
     let pipes = cell.links.iter().flat_map(|link| [&link.up.pipe, &link.down.pipe]);
     let link = pipes.map(|pipe| top_rate(pipe.rate.as_ref())).max().unwrap_or(u64::MAX);
     let flows = cell.flows.iter().map(|flow| match &flow.traffic {

@@ -5,6 +5,7 @@ use std::ops::Range;
 
 use engine::{DropReason, Event, ExitId, Graph, NodeId, Outlet, Packet, Size, Span, Time};
 use hdrhistogram::Histogram;
+use measure::event::Session;
 use measure::{CellRecord, Health, Observation, PacketCounts, Quantiles, Snapshot, delay_histogram};
 use traffic::{Congestion, Host, HostConfig, HostFlow, NextHop, ProbeReceiver, Remote, Router, TcpSource, Tunnel};
 
@@ -29,22 +30,36 @@ pub enum SimulationError {
         /// The flow.
         flow: String,
     },
+    /// A link that cannot be.
+    #[error(transparent)]
+    Link(#[from] link::ConfigError),
 }
 
 /// How virtual time differs from a real run, for the record.
-pub const REMARKS: [&str; 2] = [
+const REMARKS: [&str; 2] = [
     "TCP endpoints are smoltcp's, not Linux's: no selective acknowledgements at the sender, no RACK, no tail loss \
      probe, a least retransmission timeout of 1 s (Linux: 200 ms), an initial window of 2 KiB (Linux: 10 segments), \
      buffers of 4 MiB, no pacing. After losses it recovers more slowly.",
     "Hosts, bridges and tunnels take no time; no packet is late and no CPU time is used.",
 ];
 
+/// How a run in virtual time is made, for the record: neither date nor machine, so that the same
+/// seed gives the same bytes.
+pub(crate) fn session() -> Session {
+    Session {
+        version: env!("CARGO_PKG_VERSION").into(),
+        executor: "virtual".into(),
+        remarks: REMARKS.map(str::to_owned).into(),
+        ..Session::default()
+    }
+}
+
 /// Whether every cell can be run in virtual time.
 ///
 /// # Errors
 ///
 /// The first flow that cannot.
-pub fn check(cells: &[Cell]) -> Result<(), SimulationError> {
+pub(crate) fn check(cells: &[Cell]) -> Result<(), SimulationError> {
     cells.iter().flat_map(|cell| &cell.flows).try_for_each(|flow| match &flow.traffic {
         Traffic::Tcp(Tcp { engine: TcpEngine::Iperf3, .. }) => {
             Err(SimulationError::Iperf3 { flow: flow.name.clone() })
@@ -59,8 +74,8 @@ pub fn check(cells: &[Cell]) -> Result<(), SimulationError> {
 /// # Errors
 ///
 /// As [`check`].
-pub fn run(cell: &Cell) -> Result<CellRecord, SimulationError> {
-    let mut world = World::build(cell);
+pub(crate) fn run(cell: &Cell) -> Result<CellRecord, SimulationError> {
+    let mut world = World::build(cell)?;
     let (start, measured) = world.connect(cell)?;
     world.measure(cell, start, measured)?;
     Ok(world.record(cell))
@@ -110,25 +125,15 @@ impl Outlet for Discards {
 }
 
 impl World {
-    fn build(cell: &Cell) -> Self {
+    fn build(cell: &Cell) -> Result<Self, SimulationError> {
         let topology = Topology::of(cell);
         let mut graph = Graph::new();
-        let directions: Vec<_> = cell
-            .links
-            .iter()
-            .map(|link| {
-                [("up", &link.up), ("down", &link.down)].map(|(name, config)| {
-                    let name = format!("{}.{name}", link.name);
-                    let direction = cell::direction(cell, &name, config);
-                    graph.add(name, direction)
-                })
-            })
-            .collect();
+        let directions = cell::directions(cell, &mut graph)?;
         let hosts = (0..cell.sites.len())
             .map(|site| add_site(&mut graph, cell, &topology, &directions, site))
             .collect();
         let flows = cell.flows.iter().map(|_| Ends::default()).collect();
-        Self { graph, topology, hosts, directions, flows, outlet: Discards::default() }
+        Ok(Self { graph, topology, hosts, directions, flows, outlet: Discards::default() })
     }
 
     /// Lets the connections of all flows that start with the cell be made. Returns when they stood,

@@ -6,18 +6,18 @@ use std::net::Ipv4Addr;
 use crate::plan::Cell;
 
 /// Bytes VXLAN adds to a packet: 14 inner Ethernet, 8 VXLAN, 8 UDP, 20 IPv4 (RFC 7348 5).
-pub const VXLAN_OVERHEAD: u16 = 50;
+pub(crate) const VXLAN_OVERHEAD: u16 = 50;
 /// The VXLAN network identifier of the overlay.
-pub const VNI: u32 = 42;
+pub(crate) const VNI: u32 = 42;
 /// MTU of the links below an overlay, if that is enough for it: Ethernet's.
 const ETHERNET_MTU: u16 = 1500;
 
 /// An Ethernet address.
-pub type Mac = [u8; 6];
+pub(crate) type Mac = [u8; 6];
 
 /// Where everything is.
 #[derive(Clone, Debug)]
-pub struct Topology {
+pub(crate) struct Topology {
     /// The sites, as in [`Cell::sites`].
     pub sites: Vec<Site>,
     /// The links, as in [`Cell::links`]: the Ethernet address at each end. They are unnumbered: a
@@ -29,7 +29,7 @@ pub struct Topology {
 
 /// A site.
 #[derive(Clone, Debug)]
-pub struct Site {
+pub(crate) struct Site {
     /// Its address, reachable over every link.
     pub address: Ipv4Addr,
     /// The pod its applications stand in, if there is an overlay.
@@ -40,7 +40,7 @@ pub struct Site {
 
 /// The interface of a pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Pod {
+pub(crate) struct Pod {
     /// Its Ethernet address.
     pub mac: Mac,
     /// Its IPv4 address.
@@ -49,7 +49,7 @@ pub struct Pod {
 
 /// The way to another site, by the fewest links.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Route {
+pub(crate) struct Route {
     /// The other site.
     pub to: usize,
     /// The link it begins with.
@@ -61,7 +61,7 @@ pub struct Route {
 impl Topology {
     /// The topology of a cell.
     #[must_use]
-    pub fn of(cell: &Cell) -> Self {
+    pub(crate) fn of(cell: &Cell) -> Self {
         let links = (0..cell.links.len()).map(|link| [mac(1, link, 0), mac(1, link, 1)]).collect();
         let ends: Vec<_> = cell.links.iter().map(|link| link.ends).collect();
         let sites = (0..cell.sites.len())
@@ -78,14 +78,14 @@ impl Topology {
 
     /// Address of a site's applications.
     #[must_use]
-    pub fn application(&self, site: usize) -> Ipv4Addr {
+    pub(crate) fn application(&self, site: usize) -> Ipv4Addr {
         let site = &self.sites[site];
         site.pod.map_or(site.address, |pod| pod.address)
     }
 
     /// The Ethernet address of the link end a route leaves by, and of the one it leads to.
     #[must_use]
-    pub fn hop(&self, route: &Route) -> (Mac, Mac) {
+    pub(crate) fn hop(&self, route: &Route) -> (Mac, Mac) {
         let ends = &self.links[route.link];
         (ends[route.side], ends[1 - route.side])
     }

@@ -1,0 +1,302 @@
+//! Cells on real kernels: sites in namespaces, links between them, many cells side by side.
+
+mod build;
+mod iperf3;
+
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{self, RecvTimeoutError, Sender};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use engine::Span;
+use measure::event::{Machine, Session};
+use measure::{CellRecord, Health, Observation, Quantiles};
+use netio::cpu;
+use netio::endpoint::{EndpointError, Endpoints, Timing};
+use netio::executor::{AddError, CellReport, Dataplane, Options, Stopped};
+
+use crate::cell::{self, CONNECT_LIMIT, DRAIN};
+use crate::plan::{Cell, Plan};
+use crate::run::{Outcome, Results, RunError};
+use crate::schedule::{self, Governor, Jobs, Load, Queue, TOTAL_RATE, Waiting};
+
+use build::Built;
+
+/// Why a cell could not be run on this machine.
+#[derive(Debug, thiserror::Error)]
+pub enum CellError {
+    /// A namespace or device.
+    #[error(transparent)]
+    Network(#[from] netio::SetupError),
+    /// A socket.
+    #[error(transparent)]
+    Endpoint(#[from] EndpointError),
+    /// The data plane.
+    #[error(transparent)]
+    Add(#[from] AddError),
+    /// The data plane ended.
+    #[error(transparent)]
+    Stopped(#[from] Stopped),
+    /// A link that cannot be.
+    #[error(transparent)]
+    Link(#[from] link::ConfigError),
+    /// The other engine.
+    #[error(transparent)]
+    Iperf3(#[from] iperf3::Iperf3Error),
+}
+
+/// Of a cell's packets this share may be late before its figures are not trusted.
+const LATE_SHARE: f64 = 0.01;
+/// Of a cell's time this share may be spent in stalls.
+const STALL_SHARE: f64 = 0.02;
+
+/// Runs the cells of a plan, several side by side, until none is left or the run is interrupted.
+pub(crate) fn run(
+    plan: &Plan,
+    mut todo: Queue,
+    jobs: Jobs,
+    results: &mut Results<'_>,
+) -> Result<Outcome, RunError> {
+    netio::machine::raise_descriptor_limit();
+    iperf3::require(&plan.cells).map_err(CellError::from)?;
+    let testbed = Arc::new(Testbed::start(plan.cells.len() == 1 || jobs == Jobs::Fixed(NonZeroUsize::MIN))?);
+    let (cell_s, wire) = (longest(plan), build::wire_kind()?);
+    results.begin(session(wire, jobs), cell_s)?;
+
+    let (done, finished) = mpsc::channel();
+    let mut governor = Governor::new(jobs);
+    let mut running = Running::default();
+    let mut watch = Watch::start(&testbed);
+    loop {
+        let stop = netio::sandbox::interrupted();
+        while !stop && running.cells.len() < governor.limit() {
+            let rate = running.rate(plan);
+            let fits = |next: Waiting| {
+                running.cells.is_empty() || rate.saturating_add(schedule::rate(&plan.cells[next.cell])) <= TOTAL_RATE
+            };
+            let Some(next) = todo.take(fits) else { break };
+            running.start(&testbed, plan.cells[next.cell].clone(), next, &done);
+        }
+        results.running(running.cells.len());
+        if running.cells.is_empty() || stop {
+            break;
+        }
+        match finished.recv_timeout(Duration::from_millis(200)) {
+            Ok((cell, outcome)) => {
+                running.cells.retain(|other| *other != cell);
+                let record = outcome?;
+                let again = record.health.spoiled.is_some() && todo.again(cell);
+                results.keep(&record, again)?;
+            }
+            Err(RecvTimeoutError::Timeout) => {}
+            // `done` is held here.
+            Err(RecvTimeoutError::Disconnected) => break,
+        }
+        if let Some(load) = watch.look(&testbed)? {
+            governor.look(load, running.cells.len());
+        }
+    }
+    Ok(if todo.is_empty() && running.cells.is_empty() { Outcome::Complete } else { Outcome::Interrupted })
+}
+
+/// What every cell shares: one thread for the links, one for the endpoints.
+struct Testbed {
+    dataplane: Dataplane,
+    endpoints: Endpoints,
+    running: AtomicUsize,
+}
+
+impl Testbed {
+    fn start(alone: bool) -> Result<Self, CellError> {
+        let options = Options { spin: alone, ..Options::default() };
+        let endpoints = Endpoints::start()
+            .map_err(|source| EndpointError::Socket { doing: "start the endpoints' thread".into(), source })?;
+        Ok(Self { dataplane: Dataplane::start(options)?, endpoints, running: AtomicUsize::new(0) })
+    }
+
+    /// Builds a cell, runs it to its end and takes it down.
+    fn run(&self, cell: &Cell) -> Result<CellRecord, CellError> {
+        let built = Built::new(cell)?;
+        let machine = cpu::Machine::now();
+        let started = Instant::now();
+        let beside = self.running.fetch_add(1, Ordering::Relaxed) + 1;
+        let outcome = self.measure(cell, built);
+        let left = self.running.fetch_sub(1, Ordering::Relaxed);
+        let (observations, removed, directions) = outcome?;
+
+        let mut record = cell::record(cell, observations, "own");
+        record.pipes = cell::pipes(cell, &removed.graph, &directions);
+        record.health = health(&removed.report, started.elapsed());
+        record.health.cells_beside = u32::try_from(beside.max(left)).unwrap_or(u32::MAX);
+        if let Some(shares) = machine.and_then(|before| cpu::Machine::now()?.since(&before)) {
+            record.health.machine_busy = shares.busy;
+            record.health.machine_steal = shares.steal;
+        }
+        record.histograms.push(("lateness".into(), removed.report.lateness));
+        Ok(record)
+    }
+
+    fn measure(&self, cell: &Cell, built: Built) -> Result<Measured, CellError> {
+        let Built { spec, ends, directions } = built;
+        let handle = self.dataplane.add(spec)?;
+        let own = cell.flows.iter().zip(&ends).filter(|(flow, _)| !iperf3::is_for(flow));
+        let flows = own.map(|(flow, ends)| build::flow_spec(flow, ends)).collect();
+        let others: Vec<_> = cell
+            .flows
+            .iter()
+            .zip(&ends)
+            .zip(0..)
+            .filter(|((flow, _), _)| iperf3::is_for(flow))
+            .map(|((flow, ends), number)| iperf3::start(cell, flow, ends, number))
+            .collect::<Result<_, _>>()?;
+        let mut own = self.endpoints.run(flows, timing(cell))?.wait()?.into_iter();
+        let mut others = others.into_iter();
+        let observations = cell.flows.iter().map(|flow| {
+            let observation = if iperf3::is_for(flow) { others.next().map(iperf3::Iperf3::wait) } else { own.next() };
+            observation.unwrap_or_default()
+        });
+        let observations = observations.collect();
+        Ok((observations, handle.remove()?, directions))
+    }
+}
+
+type Measured = (Vec<Observation>, netio::executor::Removed, Vec<[engine::NodeId; 2]>);
+
+/// The cells that run now.
+#[derive(Default)]
+struct Running {
+    cells: Vec<Waiting>,
+}
+
+type Finished = (Waiting, Result<CellRecord, CellError>);
+
+impl Running {
+    fn start(&mut self, testbed: &Arc<Testbed>, cell: Cell, next: Waiting, done: &Sender<Finished>) {
+        self.cells.push(next);
+        let (testbed, done) = (Arc::clone(testbed), done.clone());
+        thread::spawn(move || {
+            let mut outcome = testbed.run(&cell);
+            if let Ok(record) = &mut outcome {
+                record.attempt = next.attempt;
+            }
+            // If nobody listens any more the run was interrupted.
+            let _ = done.send((next, outcome));
+        });
+    }
+
+    fn rate(&self, plan: &Plan) -> u64 {
+        self.cells.iter().map(|waiting| schedule::rate(&plan.cells[waiting.cell])).fold(0, u64::saturating_add)
+    }
+}
+
+/// Watches the machine between the governor's looks.
+struct Watch {
+    machine: Option<cpu::Machine>,
+    packets: u64,
+    late: u64,
+    looked: Instant,
+}
+
+impl Watch {
+    fn start(testbed: &Testbed) -> Self {
+        let totals = testbed.dataplane.totals().unwrap_or_default();
+        Self { machine: cpu::Machine::now(), packets: totals.packets, late: totals.late, looked: Instant::now() }
+    }
+
+    /// The load since the last look, once the governor's period has passed.
+    fn look(&mut self, testbed: &Testbed) -> Result<Option<Load>, CellError> {
+        if self.looked.elapsed() < Governor::PERIOD.into() {
+            return Ok(None);
+        }
+        let totals = testbed.dataplane.totals()?;
+        let machine = cpu::Machine::now();
+        let shares = self.machine.zip(machine).and_then(|(before, now)| now.since(&before));
+        let load = Load {
+            busy: shares.map_or(0.0, |shares| shares.busy + shares.steal),
+            packets: totals.packets - self.packets,
+            late: totals.late - self.late,
+        };
+        *self = Self { machine, packets: totals.packets, late: totals.late, looked: Instant::now() };
+        Ok(Some(load))
+    }
+}
+
+fn timing(cell: &Cell) -> Timing {
+    Timing {
+        connect: CONNECT_LIMIT,
+        warmup: cell.warmup,
+        duration: cell.duration,
+        interval: cell.interval,
+        drain: DRAIN,
+    }
+}
+
+/// What the data plane tells of the machine, and whether it kept up.
+fn health(report: &CellReport, elapsed: Duration) -> Health {
+    let elapsed = elapsed.as_secs_f64();
+    let late_share = report.late as f64 / (report.packets_out as f64).max(1.0);
+    let stall_share = report.stalls.total.as_secs_f64() / elapsed;
+    let kernel_drops = report.kernel_drops.unwrap_or(0);
+    let limit = Options::default().late;
+    let mut reasons = Vec::new();
+    if late_share > LATE_SHARE {
+        reasons.push(format!("{:.1} % of its packets were more than {limit} late", late_share * 100.0));
+    }
+    if stall_share > STALL_SHARE {
+        reasons.push(format!("{:.1} % of its time was lost in stalls", stall_share * 100.0));
+    }
+    if kernel_drops > 0 {
+        reasons.push(format!("the kernel lost {kernel_drops} frames before the link"));
+    }
+    for (wire, why) in &report.broken {
+        reasons.push(format!("wire {wire} broke: {why}"));
+    }
+    Health {
+        packets: report.packets_out,
+        late_packets: report.late,
+        late_limit: limit,
+        lateness: Quantiles::of_nanos(&report.lateness).unwrap_or_default(),
+        stalls: report.stalls.count,
+        stalled: report.stalls.total,
+        kernel_drops,
+        cpu_s: vec![("emulator".into(), report.busy.as_secs_f64())],
+        spoiled: (!reasons.is_empty()).then(|| reasons.join("; ")),
+        ..Health::default()
+    }
+}
+
+fn longest(plan: &Plan) -> f64 {
+    let lengths = plan.cells.iter().map(|cell| cell.warmup + cell.duration);
+    lengths.max().unwrap_or(Span::ZERO).as_secs_f64()
+}
+
+fn session(wire: String, jobs: Jobs) -> Session {
+    let machine = netio::machine::describe();
+    Session {
+        version: env!("CARGO_PKG_VERSION").into(),
+        executor: "real".into(),
+        started: Some(humantime::format_rfc3339_seconds(std::time::SystemTime::now()).to_string()),
+        wire: Some(wire),
+        jobs: Some(match jobs {
+            Jobs::Auto => "auto".into(),
+            Jobs::Fixed(jobs) => jobs.to_string(),
+        }),
+        machine: Some(Machine {
+            kernel: machine.kernel,
+            cpu: machine.cpu,
+            cpus: machine.cpus,
+            memory_bytes: machine.memory_bytes,
+        }),
+        remarks: vec![format!(
+            "A cell is spoiled, and run again up to {} times, if more than {} % of its packets are over {} late, more \
+             than {} % of its time is lost in stalls, or the kernel lost frames before the link.",
+            schedule::RETRIES,
+            LATE_SHARE * 100.0,
+            Options::default().late,
+            STALL_SHARE * 100.0,
+        )],
+    }
+}
+

@@ -1,0 +1,166 @@
+//! Namespaces, devices and elements of a cell.
+//!
+//! A site is a namespace. Each of its link ends is an interface the emulator holds the other side
+//! of. With an overlay the applications stand in a namespace of their own (the pod), joined by a
+//! veth pair to a bridge in the site, and the bridge by VXLAN to the other sites' bridges. Neighbours are
+//! entered for good, so that no ARP crosses a link, and IPv6 is off, so that nothing else does.
+
+use std::net::IpAddr;
+
+use engine::{ExitId, Graph, NodeId};
+use netio::SetupError;
+use netio::clock::Epoch;
+use netio::endpoint::{End, FlowKind, FlowSpec};
+use netio::executor::{CellSpec, CellWire};
+use netio::port::{self, Wire};
+use netio::site::{Namespace, Vxlan};
+
+use super::CellError;
+use crate::cell;
+use crate::plan::{Cell, Flow, Traffic};
+use crate::topology::{Topology, VNI};
+
+/// A cell that is ready to be driven.
+pub(super) struct Built {
+    /// Its elements and wires.
+    pub(super) spec: CellSpec,
+    /// Where the flows' sockets are made: source and destination of each.
+    pub(super) ends: Vec<(End, End)>,
+    /// The links' directions, up and down.
+    pub(super) directions: Vec<[NodeId; 2]>,
+}
+
+impl Built {
+    /// Builds a cell's sites and links. They go away with what is returned.
+    ///
+    /// # Errors
+    ///
+    /// What the kernel refuses, or a link that cannot be.
+    pub(super) fn new(cell: &Cell) -> Result<Self, CellError> {
+        let topology = Topology::of(cell);
+        let mut graph = Graph::new();
+        let directions = cell::directions(cell, &mut graph)?;
+
+        let mut wires = Vec::new();
+        let mut applications = Vec::new();
+        for site in 0..cell.sites.len() {
+            let namespace = Namespace::new()?;
+            let ends = link_ends(cell, site);
+            let made = namespace.configure(|net| site_network(net, &topology, site, &ends))?;
+            for (&(link, side), wire) in ends.iter().zip(made) {
+                // What comes from the first end goes up.
+                let exit = ExitId(link * 2 + side);
+                let arriving = directions[link][1 - side];
+                graph.connect_exit((arriving, 0), exit);
+                let name = format!("{}.{}", cell.links[link].name, cell.sites[site]);
+                wires.push(CellWire { name, wire, entry: (directions[link][side], 0), exit });
+            }
+            let inside = if cell.path.vxlan { pod(&namespace, cell, &topology, site)? } else { namespace };
+            applications.push(End { namespace: inside, address: topology.application(site) });
+        }
+        let ends = cell.flows.iter().map(|flow| (applications[flow.from].clone(), applications[flow.to].clone()));
+        Ok(Self { ends: ends.collect(), directions, spec: CellSpec { epoch: Epoch::now(), graph, wires } })
+    }
+}
+
+/// Which wire this machine gives, for the record.
+pub(super) fn wire_kind() -> Result<String, SetupError> {
+    let choice = Namespace::new()?.configure(|net| Ok(net.wire(&port::Options::new("probe"))?.1))?;
+    Ok(choice.to_string())
+}
+
+/// What the endpoints are told of a flow.
+pub(super) fn flow_spec(flow: &Flow, (from, to): &(End, End)) -> FlowSpec {
+    let kind = match &flow.traffic {
+        Traffic::Tcp(tcp) => {
+            FlowKind::Tcp { rate: tcp.rate, write: tcp.write, congestion: tcp.congestion.clone() }
+        }
+        Traffic::Udp(udp) => FlowKind::Udp { rate: udp.rate, size: udp.size },
+        Traffic::Ping(ping) => FlowKind::Ping { interval: ping.interval, size: ping.size },
+    };
+    FlowSpec { from: from.clone(), to: to.clone(), start: flow.start, stop: flow.stop, dscp: flow.dscp, kind }
+}
+
+/// The link ends at a site: link, and which end of it.
+fn link_ends(cell: &Cell, site: usize) -> Vec<(usize, usize)> {
+    let ends = cell.links.iter().enumerate().flat_map(|(n, link)| [(n, 0, link.ends.0), (n, 1, link.ends.1)]);
+    ends.filter(|(_, _, at)| *at == site).map(|(link, side, _)| (link, side)).collect()
+}
+
+fn site_network(
+    net: &netio::site::Net,
+    topology: &Topology,
+    site: usize,
+    ends: &[(usize, usize)],
+) -> Result<Vec<Wire>, SetupError> {
+    let address = IpAddr::V4(topology.sites[site].address);
+    net.up("lo")?;
+    let mut wires = Vec::new();
+    for &(link, side) in ends {
+        let name = interface(link);
+        let options = port::Options {
+            mac: Some(topology.links[link][side]),
+            mtu: u32::from(topology.link_mtu),
+            ..port::Options::new(&name)
+        };
+        wires.push(net.wire(&options)?.0);
+        net.ipv6(&name, false)?;
+        net.address(&name, address, 32)?;
+        net.up(&name)?;
+    }
+    for route in &topology.sites[site].routes {
+        let (name, to) = (interface(route.link), IpAddr::V4(topology.sites[route.to].address));
+        net.neighbour(&name, to, topology.hop(route).1)?;
+        net.route(to, 32, None, &name)?;
+    }
+    if ends.len() > 1 {
+        net.forwarding()?;
+    }
+    Ok(wires)
+}
+
+/// The pod of a site, behind a bridge and a VXLAN.
+fn pod(site: &Namespace, cell: &Cell, topology: &Topology, number: usize) -> Result<Namespace, SetupError> {
+    let inside = Namespace::new()?;
+    let mtu = u32::from(cell.path.mtu);
+    let here = &topology.sites[number];
+    let others = || here.routes.iter().filter_map(|route| Some((route.to, topology.sites[route.to].pod?)));
+    site.configure(|net| {
+        net.veth("pod", &inside, "eth0")?;
+        net.bridge("overlay")?;
+        net.vxlan("vxlan", &Vxlan { id: VNI, local: here.address.into(), ttl: 64 })?;
+        for name in ["pod", "vxlan"] {
+            net.mtu(name, mtu)?;
+            net.ipv6(name, false)?;
+            net.enslave(name, "overlay")?;
+            net.up(name)?;
+        }
+        net.ipv6("overlay", false)?;
+        net.up("overlay")?;
+        for (to, pod) in others() {
+            net.tunnel("vxlan", pod.mac, topology.sites[to].address.into())?;
+        }
+        Ok(())
+    })?;
+    inside.configure(|net| {
+        net.up("lo")?;
+        net.mtu("eth0", mtu)?;
+        net.ipv6("eth0", false)?;
+        if let Some(pod) = here.pod {
+            net.mac("eth0", pod.mac)?;
+            net.address("eth0", pod.address.into(), 32)?;
+        }
+        net.up("eth0")?;
+        for (_, pod) in others() {
+            net.neighbour("eth0", pod.address.into(), pod.mac)?;
+            net.route(pod.address.into(), 32, None, "eth0")?;
+        }
+        Ok(())
+    })?;
+    Ok(inside)
+}
+
+/// Interfaces are numbered: a link's name may be too long for one.
+fn interface(link: usize) -> String {
+    format!("link{link}")
+}
