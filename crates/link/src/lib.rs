@@ -16,6 +16,7 @@ mod loss;
 mod pipe;
 mod rate;
 mod select;
+pub mod trace;
 mod validate;
 
 pub use config::{

@@ -1,7 +1,8 @@
 //! The delay line: packets in flight, each with the time it arrives (its `launch`).
 
 use alloc::collections::{BinaryHeap, VecDeque};
-use core::cmp::Ordering;
+use alloc::vec::Vec;
+use core::cmp::Reverse;
 
 use engine::{Packet, Time};
 
@@ -20,13 +21,17 @@ enum Flights {
     InOrder(VecDeque<Packet>),
     /// A packet with a shorter delay overtakes; of those that arrive together the first sent is
     /// first.
-    Overtaking { heap: BinaryHeap<Flight>, sent: u64 },
+    Overtaking(Sorted),
 }
 
-#[derive(Debug)]
-struct Flight {
-    packet: Packet,
-    number: u64,
+/// Packets by their arrival. The heap holds places only, since it moves its entries about.
+#[derive(Debug, Default)]
+struct Sorted {
+    /// Arrival, number in order of sending, place.
+    arrivals: BinaryHeap<Reverse<(Time, u64, u32)>>,
+    places: Vec<Packet>,
+    free: Vec<u32>,
+    sent: u64,
 }
 
 impl Line {
@@ -37,10 +42,9 @@ impl Line {
     /// From now on packets may overtake.
     pub(crate) fn let_overtake(&mut self) {
         if let Flights::InOrder(queue) = &mut self.flights {
-            let sent = queue.len() as u64;
-            let numbered = core::mem::take(queue).into_iter().zip(0..);
-            let heap = numbered.map(|(packet, number)| Flight { packet, number }).collect();
-            self.flights = Flights::Overtaking { heap, sent };
+            let mut sorted = Sorted::default();
+            core::mem::take(queue).into_iter().for_each(|packet| sorted.push(packet));
+            self.flights = Flights::Overtaking(sorted);
         }
     }
 
@@ -65,10 +69,7 @@ impl Line {
                 }
                 queue.push_back(packet);
             }
-            Flights::Overtaking { heap, sent } => {
-                heap.push(Flight { packet, number: *sent });
-                *sent += 1;
-            }
+            Flights::Overtaking(sorted) => sorted.push(packet),
         }
         Ok(())
     }
@@ -77,7 +78,7 @@ impl Line {
     pub(crate) fn next_arrival(&self) -> Option<Time> {
         match &self.flights {
             Flights::InOrder(queue) => queue.front().map(|packet| packet.launch),
-            Flights::Overtaking { heap, .. } => heap.peek().map(|flight| flight.packet.launch),
+            Flights::Overtaking(sorted) => sorted.arrivals.peek().map(|Reverse((at, ..))| *at),
         }
     }
 
@@ -88,33 +89,31 @@ impl Line {
                 queue.front().filter(|packet| packet.launch <= now)?;
                 queue.pop_front()?
             }
-            Flights::Overtaking { heap, .. } => {
-                heap.peek().filter(|flight| flight.packet.launch <= now)?;
-                heap.pop()?.packet
-            }
+            Flights::Overtaking(sorted) => sorted.pop(now)?,
         };
         self.bytes -= packet.len() as u64;
         Some(packet)
     }
 }
 
-impl PartialEq for Flight {
-    fn eq(&self, other: &Self) -> bool {
-        self.cmp(other) == Ordering::Equal
+impl Sorted {
+    fn push(&mut self, packet: Packet) {
+        let at = packet.launch;
+        let place = if let Some(place) = self.free.pop() {
+            self.places[place as usize] = packet;
+            place
+        } else {
+            self.places.push(packet);
+            (self.places.len() - 1) as u32
+        };
+        self.arrivals.push(Reverse((at, self.sent, place)));
+        self.sent += 1;
     }
-}
 
-impl Eq for Flight {}
-
-impl PartialOrd for Flight {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl Ord for Flight {
-    /// The earliest is the greatest, since the heap gives the greatest first.
-    fn cmp(&self, other: &Self) -> Ordering {
-        (other.packet.launch, other.number).cmp(&(self.packet.launch, self.number))
+    fn pop(&mut self, now: Time) -> Option<Packet> {
+        self.arrivals.peek().filter(|Reverse((at, ..))| *at <= now)?;
+        let Reverse((_, _, place)) = self.arrivals.pop()?;
+        self.free.push(place);
+        Some(core::mem::take(&mut self.places[place as usize]))
     }
 }
