@@ -1,7 +1,7 @@
 //! Packets a second through one direction of a link, in logical time on one core:
 //! `cargo bench -p narrows-link`.
 //!
-//! A packet of 64 bytes arrives every 100 ns; its buffer is used again once it has come out.
+//! A packet of 64 bytes arrives every 200 ns; its buffer is used again once it has come out.
 
 #![allow(missing_docs, reason = "criterion makes functions without")]
 
@@ -38,7 +38,7 @@ impl Bench {
         for number in 0..PACKETS {
             let packet = self.buffers.pop().unwrap_or_else(|| packet((number % 16) as u16));
             self.direction.handle(self.now, 0, packet);
-            self.now += Span::from_nanos(100);
+            self.now += Span::from_nanos(200);
             loop {
                 while let Some(output) = self.direction.poll() {
                     if let Output::Transmit { packet, .. } | Output::Drop { packet, .. } = output {
@@ -74,7 +74,7 @@ fn packet(flow: u16) -> Packet {
 fn directions(c: &mut Criterion) {
     let delay = DelayModel::Constant(Span::from_millis(20));
     let plain = PipeConfig { delay: delay.clone(), ..PipeConfig::default() };
-    // A rate just over and one at half of what is offered: 50 bytes every 100 ns are 4 Gbit/s.
+    // A rate just over and one at half of what is offered: 50 bytes every 200 ns are 2 Gbit/s.
     let rated = |rate: &str, discipline| PipeConfig {
         rate: Some(RateModel::Constant(rate.parse::<Rate>().expect("a rate"))),
         queue: QueueConfig { packets: Some(1_000), bytes: None, discipline },
@@ -82,17 +82,18 @@ fn directions(c: &mut Criterion) {
     };
     let bursty = GilbertElliott { p: 0.01, r: 0.3, loss_bad: 1.0, loss_good: 0.0 };
     let jitter = DelayModel::Normal { mean: Span::from_millis(20), deviation: Span::from_millis(2) };
-    let bucket = RateModel::TokenBucket { rate: "5Gbit/s".parse().expect("a rate"), burst: Size::from_bytes(100_000) };
+    let bucket =
+        RateModel::TokenBucket { rate: "2500Mbit/s".parse().expect("a rate"), burst: Size::from_bytes(100_000) };
     let cases = [
         ("constant delay, loss 0", plain.clone()),
         ("constant delay, Gilbert-Elliott", PipeConfig { loss: LossModel::GilbertElliott(bursty), ..plain.clone() }),
         ("normal delay, reordering", PipeConfig { delay: jitter, reorder: true, ..plain.clone() }),
-        ("rate above the load", rated("5Gbit/s", Discipline::DropTail)),
-        ("token bucket above the load", PipeConfig { rate: Some(bucket), ..rated("5Gbit/s", Discipline::DropTail) }),
-        ("rate below the load, drop-tail", rated("2Gbit/s", Discipline::DropTail)),
-        ("rate below the load, CoDel", rated("2Gbit/s", Discipline::Codel(Codel::default()))),
-        ("rate below the load, PIE", rated("2Gbit/s", Discipline::Pie(Pie::default()))),
-        ("rate below the load, FQ-CoDel", rated("2Gbit/s", Discipline::FqCodel(FqCodel::default()))),
+        ("rate above the load", rated("2500Mbit/s", Discipline::DropTail)),
+        ("token bucket above the load", PipeConfig { rate: Some(bucket), ..rated("2500Mbit/s", Discipline::DropTail) }),
+        ("rate below the load, drop-tail", rated("1Gbit/s", Discipline::DropTail)),
+        ("rate below the load, CoDel", rated("1Gbit/s", Discipline::Codel(Codel::default()))),
+        ("rate below the load, PIE", rated("1Gbit/s", Discipline::Pie(Pie::default()))),
+        ("rate below the load, FQ-CoDel", rated("1Gbit/s", Discipline::FqCodel(FqCodel::default()))),
     ];
     let mut group = c.benchmark_group("direction");
     group.throughput(Throughput::Elements(PACKETS)).sample_size(20);
