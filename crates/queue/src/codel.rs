@@ -37,12 +37,16 @@ impl Control {
                     break;
                 }
                 self.count = self.count.saturating_add(1);
-                self.drop_next = control_law(self.drop_next, codel.interval, self.count);
+                let drop_next = control_law(self.drop_next, codel.interval, self.count);
                 if codel.ecn && mark(&mut waiting.packet) {
                     counters.marked += 1;
+                    self.drop_next = drop_next;
                     break;
                 }
                 let after = self.pop(now, codel, store, chain);
+                if matches!(after, Some((_, true))) {
+                    self.drop_next = drop_next;
+                }
                 if let Some((dropped, _)) = core::mem::replace(&mut next, after) {
                     counters.managed += 1;
                     sink(CODEL, dropped.packet);
