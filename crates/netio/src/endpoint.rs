@@ -19,7 +19,7 @@ use engine::{Rate, Size, Span, Time};
 use measure::Observation;
 
 use crate::site::Namespace;
-use crate::waiting::{Epoll, EventFd};
+use crate::waiting::{Epoll, EventFd, Ready};
 use session::Session;
 
 /// A flow to run: its ends and what is sent.
@@ -216,7 +216,7 @@ impl Driver {
                 Some(at) => Some(at.since(now())),
                 None => None,
             };
-            for token in self.epoll.wait(wait) {
+            for Ready { token, .. } in self.epoll.wait(wait) {
                 if token == WAKE {
                     self.alarm.clear();
                 } else {

@@ -12,29 +12,27 @@
 //! that was altered on the way has a complete checksum, and so reaches its receiver as it is.
 
 use engine::{Checksum, Gso, GsoKind, Packet, Pool};
+use wire::checksum::Sum;
+use wire::{ETHERNET_LEN, Fragment, Headers, Ip, TCP_MIN_LEN, TcpFlags, UDP_LEN, checksum, protocol};
 
 /// Length of the header in front of every frame, in bytes.
 pub const VNET_HEADER_LEN: usize = 10;
 
 /// The longest frame the kernel hands over: 65,535 bytes of IP, an Ethernet header and two VLAN
 /// tags.
-pub const FRAME_MAX: usize = 65_535 + ETHERNET + 8;
+pub const FRAME_MAX: usize = 65_535 + ETHERNET_LEN + 8;
 
 /// Most packets [`run`] puts into one frame.
 pub const RUN_MAX: usize = 128;
 
-const ETHERNET: usize = 14;
-const IPV4: u16 = 0x0800;
-const IPV6: u16 = 0x86dd;
-const TCP: u8 = 6;
-const UDP: u8 = 17;
+/// Where a checksum is in its header: RFC 9293 3.1 and RFC 768.
 const TCP_CHECKSUM: u16 = 16;
 const UDP_CHECKSUM: u16 = 6;
-const FIN: u8 = 0x01;
-const PSH: u8 = 0x08;
-const CWR: u8 = 0x80;
-/// SYN, RST, URG: such a segment stands alone.
-const ALONE: u8 = 0x02 | 0x04 | 0x20;
+
+const FIN_PSH: u8 = TcpFlags::FIN.0 | TcpFlags::PSH.0;
+const CWR: u8 = TcpFlags::CWR.0;
+/// A segment with one of these stands alone.
+const ALONE: u8 = TcpFlags::SYN.0 | TcpFlags::RST.0 | TcpFlags::URG.0;
 
 /// Why a frame cannot be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -133,50 +131,37 @@ pub fn cut(header: &VnetHeader, frame: &[u8], pool: &mut Pool, out: &mut Vec<Pac
         out.push(Packet { bytes, checksum: header.checksum, ..Packet::default() });
         return Ok(());
     };
-    let layout = Layout::read(frame)?;
-    let (protocol, check_at) = match gso.kind {
-        GsoKind::Tcp4 | GsoKind::Tcp6 => (TCP, TCP_CHECKSUM),
-        GsoKind::Udp => (UDP, UDP_CHECKSUM),
-    };
-    if layout.protocol != protocol
-        || (gso.kind == GsoKind::Tcp4 && layout.v6)
-        || (gso.kind == GsoKind::Tcp6 && !layout.v6)
-    {
-        return Err(OffloadError::Malformed("not of the protocol it is to be cut by"));
-    }
-    let partial = Checksum::Partial { start: layout.transport as u16, offset: check_at };
-    if header.checksum != Checksum::Complete && header.checksum != partial {
-        return Err(OffloadError::Malformed("checksum not where its protocol has it"));
-    }
     if gso.size == 0 {
         return Err(OffloadError::Malformed("segments without payload"));
     }
-    let (headers, payload) = frame.split_at(layout.payload);
+    let layout = Layout::of_super_frame(frame, gso.kind)?;
+    let partial = Checksum::Partial { start: layout.ip.transport as u16, offset: layout.checksum };
+    if header.checksum != Checksum::Complete && header.checksum != partial {
+        return Err(OffloadError::Malformed("checksum not where its protocol has it"));
+    }
+    let (headers, payload) = frame[..layout.end].split_at(layout.payload);
     let mut segments = payload.chunks(usize::from(gso.size)).enumerate().peekable();
-    let addresses = layout.address_sum(frame);
     while let Some((index, segment)) = segments.next() {
         let last = segments.peek().is_none();
         let mut bytes = pool.take();
         bytes.reserve(headers.len() + segment.len());
         bytes.extend_from_slice(headers);
         bytes.extend_from_slice(segment);
-        layout.set_length(&mut bytes, index as u16);
-        let transport = &mut bytes[layout.transport..];
-        if protocol == TCP {
+        let length = bytes.len();
+        layout.set_length(&mut bytes, length, index as u16);
+        let transport = &mut bytes[layout.ip.transport..];
+        if gso.kind == GsoKind::Udp {
+            put(transport, 4, (length - layout.ip.transport) as u16);
+        } else {
             let sequence = u32_at(transport, 4).wrapping_add((index * usize::from(gso.size)) as u32);
             transport[4..8].copy_from_slice(&sequence.to_be_bytes());
             if !last {
-                transport[13] &= !(FIN | PSH);
+                transport[13] &= !FIN_PSH;
             }
             if index > 0 {
                 transport[13] &= !CWR;
             }
-        } else {
-            let length = transport.len() as u16;
-            transport[4..6].copy_from_slice(&length.to_be_bytes());
         }
-        let pseudo = fold(addresses + u64::from(protocol) + transport.len() as u64);
-        put(transport, usize::from(check_at), pseudo);
         let mut packet = Packet { bytes, checksum: partial, ..Packet::default() };
         if header.checksum == Checksum::Complete {
             complete(&mut packet);
@@ -191,16 +176,8 @@ pub fn cut(header: &VnetHeader, frame: &[u8], pool: &mut Pool, out: &mut Vec<Pac
 pub fn complete(packet: &mut Packet) {
     if let Checksum::Partial { start, offset } = packet.checksum {
         packet.checksum = Checksum::Complete;
-        let Some(summed) = packet.bytes.get_mut(usize::from(start)..) else { return };
-        if usize::from(offset) + 2 > summed.len() {
-            return;
-        }
-        // RFC 768: a computed zero is sent as all ones; for TCP the two are equal.
-        let check = match !fold(sum(summed)) {
-            0 => 0xffff,
-            check => check,
-        };
-        put(summed, usize::from(offset), check);
+        // Nothing happens if the field is outside the frame, which never comes out of `cut`.
+        checksum::complete(&mut packet.bytes, usize::from(start), usize::from(offset));
     }
 }
 
@@ -217,7 +194,7 @@ pub struct Run {
 }
 
 /// Ethernet, two VLAN tags, 60 bytes of IP and 60 of TCP; longer headers are not coalesced.
-const HEADERS_MAX: usize = ETHERNET + 8 + 60 + 60;
+const HEADERS_MAX: usize = ETHERNET_LEN + 8 + 60 + 60;
 
 impl Run {
     /// The frame in pieces: first the joint headers (empty for a single packet), then the rest of
@@ -248,18 +225,19 @@ pub fn run(packets: &[Packet]) -> Run {
         return alone;
     }
     let Some(head) = Segment::read(first) else { return alone };
+    let Layout { network, ip, payload, .. } = head.layout;
     let size = head.payload_len;
-    let mut total = first.len() - head.network;
+    let mut total = first.len();
     let mut count = 1;
     let mut tail = head;
     for packet in &packets[1..packets.len().min(RUN_MAX)] {
-        // A short, FIN or PSH segment ends the run, as the next cut would put it at the end.
-        if tail.payload_len != size || tail.flags & (FIN | PSH) != 0 {
+        // A short, FIN or PSH segment is the last one, as the next cut would put it there.
+        if tail.payload_len != size || tail.flags & FIN_PSH != 0 {
             break;
         }
         let Some(next) = Segment::read(packet) else { break };
         if next.payload_len > size
-            || total + next.payload_len > 65_535
+            || total + next.payload_len - network > 65_535
             || next.flags & CWR != 0
             || !next.follows(&tail, packet, &packets[count - 1])
         {
@@ -269,198 +247,139 @@ pub fn run(packets: &[Packet]) -> Run {
         tail = next;
         count += 1;
     }
-    if count == 1 || head.payload > HEADERS_MAX {
+    if count == 1 || payload > HEADERS_MAX {
         return alone;
     }
     let mut run = alone;
     run.packets = count;
-    run.skip = head.payload;
-    run.vnet.gso = Some(Gso { kind: if head.v6 { GsoKind::Tcp6 } else { GsoKind::Tcp4 }, size: size as u16 });
+    run.skip = payload;
+    let kind = if ip.source.is_ipv4() { GsoKind::Tcp4 } else { GsoKind::Tcp6 };
+    run.vnet.gso = Some(Gso { kind, size: size as u16 });
     run.vnet.ecn = head.flags & CWR != 0;
-    run.vnet.header_len = head.payload as u16;
-    let headers = &mut run.headers[..head.payload];
-    headers.copy_from_slice(&first.bytes[..head.payload]);
-    headers[head.transport + 13] |= tail.flags & (FIN | PSH);
-    let layout =
-        Layout { network: head.network, transport: head.transport, payload: head.payload, v6: head.v6, protocol: TCP };
-    layout.set_length_to(headers, total, 0);
-    let transport_len = total - (head.transport - head.network);
-    let pseudo = fold(layout.address_sum(headers) + u64::from(TCP) + transport_len as u64);
-    put(headers, head.transport + usize::from(TCP_CHECKSUM), pseudo);
+    run.vnet.header_len = payload as u16;
+    let headers = &mut run.headers[..payload];
+    headers.copy_from_slice(&first.bytes[..payload]);
+    headers[ip.transport + 13] |= tail.flags & FIN_PSH;
+    head.layout.set_length(headers, total, 0);
     run
 }
 
 /// A TCP segment that may be joined with others.
 #[derive(Clone, Copy)]
 struct Segment {
-    network: usize,
-    transport: usize,
-    payload: usize,
+    layout: Layout,
     payload_len: usize,
     flags: u8,
-    v6: bool,
 }
 
 impl Segment {
     fn read(packet: &Packet) -> Option<Self> {
         let Checksum::Partial { start, offset: TCP_CHECKSUM } = packet.checksum else { return None };
-        let bytes = &packet.bytes[..];
-        let transport = usize::from(start);
-        let (network, v6) = match ether_type(bytes)? {
-            (IPV4, network) => (network, false),
-            (IPV6, network) => (network, true),
-            _ => return None,
-        };
-        let tcp = bytes.get(transport..)?;
-        if tcp.len() < 20 {
-            return None;
-        }
-        let payload = transport + usize::from(tcp[12] >> 4) * 4;
-        let payload_len = bytes.len().checked_sub(payload).filter(|&len| len > 0)?;
-        let ip = &bytes[network..];
-        let whole = if v6 {
-            // No extension headers: what they mean for the joint packet is not for us to say.
-            transport == network + 40 && ip[6] == TCP && usize::from(u16_at(ip, 4)) == ip.len() - 40
-        } else {
-            let fragment = u16_at(ip, 6) & 0x3fff;
-            transport == network + usize::from(ip[0] & 0xf) * 4
-                && transport >= network + 20
-                && ip[9] == TCP
-                && fragment == 0
-                && usize::from(u16_at(ip, 2)) == ip.len()
-        };
-        let flags = tcp[13];
-        (whole && flags & ALONE == 0 && payload >= transport + 20).then_some(Self {
-            network,
-            transport,
-            payload,
-            payload_len,
-            flags,
-            v6,
-        })
+        let layout = Layout::read(&packet.bytes, protocol::TCP)?;
+        let flags = packet.bytes[layout.ip.transport + 13];
+        let payload_len = layout.end - layout.payload;
+        // As long as its header says, and without extension headers, whose meaning for the joint
+        // packet is not for us to say.
+        let ip = &packet.bytes[layout.network..];
+        let plain = usize::from(start) == layout.ip.transport
+            && if layout.ip.source.is_ipv4() {
+                usize::from(u16_at(ip, 2)) == ip.len()
+            } else {
+                usize::from(u16_at(ip, 4)) + 40 == ip.len() && layout.ip.transport == layout.network + 40
+            };
+        (plain && payload_len > 0 && flags & ALONE == 0).then_some(Self { layout, payload_len, flags })
     }
 
     /// Whether `packet`, read as `self`, goes on where `before`, read as `tail`, ends, and differs
     /// from it only in what cutting changes.
     fn follows(&self, tail: &Self, packet: &Packet, before: &Packet) -> bool {
-        if self.network != tail.network || self.transport != tail.transport || self.payload != tail.payload {
+        let Layout { network, ip, payload, .. } = self.layout;
+        let there = tail.layout;
+        if (network, ip.transport, payload) != (there.network, there.ip.transport, there.payload) {
             return false;
         }
-        let (a, b) = (&before.bytes[..self.payload], &packet.bytes[..self.payload]);
+        let (a, b) = (&before.bytes[..payload], &packet.bytes[..payload]);
         let same = |from: usize, to: usize| a[from..to] == b[from..to];
-        let (ip, tcp) = (self.network, self.transport);
-        let same_ip = if self.v6 {
-            same(0, ip + 4) && same(ip + 6, tcp)
+        let tcp = ip.transport;
+        let same_ip = if ip.source.is_ipv4() {
+            same(0, network + 2)
+                && u16_at(b, network + 4) == u16_at(a, network + 4).wrapping_add(1)
+                && same(network + 6, network + 10)
+                && same(network + 12, tcp)
         } else {
-            same(0, ip + 2)
-                && u16_at(b, ip + 4) == u16_at(a, ip + 4).wrapping_add(1)
-                && same(ip + 6, ip + 10)
-                && same(ip + 12, tcp)
+            same(0, network + 4) && same(network + 6, tcp)
         };
-        let varying = FIN | PSH | CWR;
+        let varying = FIN_PSH | CWR;
         same_ip
             && same(tcp, tcp + 4)
             && u32_at(b, tcp + 4) == u32_at(a, tcp + 4).wrapping_add(tail.payload_len as u32)
             && same(tcp + 8, tcp + 13)
             && self.flags & !varying == tail.flags & !varying
             && same(tcp + 14, tcp + 16)
-            && same(tcp + 18, self.payload)
+            && same(tcp + 18, payload)
     }
 }
 
-/// Where a frame's headers are.
+/// Where a TCP or UDP packet's parts are.
+#[derive(Clone, Copy)]
 struct Layout {
     network: usize,
-    transport: usize,
+    ip: Ip,
+    /// Where the checksum is, from the transport header.
+    checksum: u16,
     payload: usize,
-    v6: bool,
-    protocol: u8,
+    end: usize,
 }
 
 impl Layout {
-    fn read(frame: &[u8]) -> Result<Self, OffloadError> {
-        let short = OffloadError::Malformed("headers cut off");
-        let (ether_type, network) = ether_type(frame).ok_or(short)?;
-        let ip = &frame[network..];
-        let (transport, protocol, v6) = match ether_type {
-            IPV4 if ip.len() >= 20 => (network + usize::from(ip[0] & 0xf) * 4, ip[9], false),
-            IPV6 if ip.len() >= 40 => {
-                let (length, protocol) = skip_extensions(ip).ok_or(short)?;
-                (network + length, protocol, true)
+    fn of_super_frame(frame: &[u8], kind: GsoKind) -> Result<Self, OffloadError> {
+        let protocol = if kind == GsoKind::Udp { protocol::UDP } else { protocol::TCP };
+        let layout = Self::read(frame, protocol)
+            .filter(|layout| layout.payload < layout.end)
+            .ok_or(OffloadError::Malformed("not a packet of the protocol it is to be cut by"))?;
+        match (kind, layout.ip.source.is_ipv4()) {
+            (GsoKind::Tcp4, false) | (GsoKind::Tcp6, true) => {
+                Err(OffloadError::Malformed("not of the IP version it is to be cut by"))
             }
-            IPV4 | IPV6 => return Err(short),
-            _ => return Err(OffloadError::Malformed("not IP")),
-        };
-        if !v6 && transport < network + 20 {
-            return Err(short);
+            _ => Ok(layout),
         }
-        let header = frame.get(transport..).ok_or(short)?;
-        let length = match protocol {
-            TCP if header.len() >= 20 => usize::from(header[12] >> 4) * 4,
-            UDP => 8,
-            _ => return Err(OffloadError::Malformed("neither TCP nor UDP, or cut off")),
-        };
-        if (protocol == TCP && length < 20) || header.len() <= length {
-            return Err(short);
-        }
-        Ok(Self { network, transport, payload: transport + length, v6, protocol })
     }
 
-    /// Writes the lengths and identification of segment `index` into a frame's network header.
-    fn set_length(&self, frame: &mut [u8], index: u16) {
-        let length = frame.len() - self.network;
-        self.set_length_to(frame, length, index);
-    }
-
-    fn set_length_to(&self, headers: &mut [u8], length: usize, index: u16) {
-        let ip = &mut headers[self.network..self.transport];
-        if self.v6 {
-            put(ip, 4, (length - 40) as u16);
+    /// `None` if it is not a whole packet of this protocol.
+    fn read(frame: &[u8], protocol: u8) -> Option<Self> {
+        let headers = Headers::parse(frame);
+        let ip = headers.ip.filter(|ip| ip.protocol == protocol && ip.fragment == Fragment::Whole)?;
+        let end = headers.network + headers.network_len;
+        let transport = &frame[ip.transport..end];
+        let (length, checksum) = if protocol == protocol::TCP {
+            (usize::from(transport.get(12)? >> 4) * 4, TCP_CHECKSUM)
         } else {
-            put(ip, 2, length as u16);
+            (UDP_LEN, UDP_CHECKSUM)
+        };
+        let least = if protocol == protocol::TCP { TCP_MIN_LEN } else { UDP_LEN };
+        let whole = length >= least && transport.len() >= length;
+        whole.then_some(Self { network: headers.network, ip, checksum, payload: ip.transport + length, end })
+    }
+
+    /// Makes `headers` those of a frame of `length` bytes, the `index`th of its kind: lengths,
+    /// identification, IPv4's checksum, and the pseudo-header's sum as the transport checksum.
+    fn set_length(&self, headers: &mut [u8], length: usize, index: u16) {
+        let ip = &mut headers[self.network..];
+        if self.ip.source.is_ipv4() {
+            let ip = &mut ip[..self.ip.transport - self.network];
+            put(ip, 2, (length - self.network) as u16);
             let id = u16_at(ip, 4).wrapping_add(index);
             put(ip, 4, id);
             put(ip, 10, 0);
-            let check = !fold(sum(ip));
+            let check = checksum::checksum(ip);
             put(ip, 10, check);
+        } else {
+            put(ip, 4, (length - self.network - 40) as u16);
         }
+        let transport = length - self.ip.transport;
+        let pseudo = Sum::pseudo_header(self.ip.source, self.ip.destination, self.ip.protocol, transport as u32);
+        put(headers, self.ip.transport + usize::from(self.checksum), pseudo.uncomplemented());
     }
-
-    /// The addresses' part of the pseudo-header sum (RFC 9293 3.1, RFC 8200 8.1). With a routing
-    /// header this is the next hop's address, as in the kernel.
-    fn address_sum(&self, frame: &[u8]) -> u64 {
-        let ip = &frame[self.network..];
-        sum(if self.v6 { &ip[8..40] } else { &ip[12..20] })
-    }
-}
-
-/// The frame's type behind up to two VLAN tags (802.1Q, 802.1ad), and where its payload starts.
-fn ether_type(frame: &[u8]) -> Option<(u16, usize)> {
-    let mut at = ETHERNET - 2;
-    for _ in 0..2 {
-        match u16_from(frame, at)? {
-            0x8100 | 0x88a8 => at += 4,
-            _ => break,
-        }
-    }
-    let found = u16_from(frame, at)?;
-    let header = if found == IPV4 { 20 } else { 40 };
-    (matches!(found, IPV4 | IPV6) && frame.len() >= at + 2 + header).then_some((found, at + 2))
-}
-
-/// Length of an IPv6 header with its extensions (RFC 8200 4.1), and the protocol behind them.
-fn skip_extensions(ip: &[u8]) -> Option<(usize, u8)> {
-    let (mut at, mut next) = (40, ip[6]);
-    // Hop-by-hop options, routing, destination options. A fragment is never a super-frame.
-    while matches!(next, 0 | 43 | 60) {
-        next = *ip.get(at)?;
-        at += 8 + usize::from(*ip.get(at + 1)?) * 8;
-    }
-    Some((at, next))
-}
-
-fn u16_from(bytes: &[u8], at: usize) -> Option<u16> {
-    Some(u16::from_be_bytes(bytes.get(at..at + 2)?.try_into().ok()?))
 }
 
 fn u16_at(bytes: &[u8], at: usize) -> u16 {
@@ -473,26 +392,4 @@ fn u32_at(bytes: &[u8], at: usize) -> u32 {
 
 fn put(bytes: &mut [u8], at: usize, value: u16) {
     bytes[at..at + 2].copy_from_slice(&value.to_be_bytes());
-}
-
-/// The sum of 16-bit words (RFC 1071), not folded.
-fn sum(bytes: &[u8]) -> u64 {
-    let mut chunks = bytes.chunks_exact(4);
-    let mut total = 0u64;
-    for chunk in &mut chunks {
-        total += u64::from(u32_at(chunk, 0));
-    }
-    // RFC 1071 4.1: an odd byte counts as the high one of its word.
-    let rest = chunks.remainder();
-    let mut word = [0; 4];
-    word[..rest.len()].copy_from_slice(rest);
-    total + u64::from(u32::from_be_bytes(word))
-}
-
-/// Folds a sum to 16 bits.
-fn fold(mut sum: u64) -> u16 {
-    while sum > 0xffff {
-        sum = (sum & 0xffff) + (sum >> 16);
-    }
-    sum as u16
 }

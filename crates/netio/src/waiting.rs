@@ -39,18 +39,47 @@ impl Epoll {
         Ok(())
     }
 
+    /// Stops reporting `fd`.
+    pub(crate) fn remove(&self, fd: &impl AsFd) {
+        // SAFETY: no event is read for this operation. That it fails means nothing was reported.
+        unsafe {
+            libc::epoll_ctl(self.0.as_raw_fd(), libc::EPOLL_CTL_DEL, fd.as_fd().as_raw_fd(), std::ptr::null_mut());
+        }
+    }
+
     /// Waits for events, for at most `timeout` (for ever if absent). An interrupted wait returns
     /// nothing.
-    pub(crate) fn wait(&self, timeout: Option<Span>) -> impl Iterator<Item = u64> + use<> {
+    pub(crate) fn wait(&self, timeout: Option<Span>) -> impl ExactSizeIterator<Item = Ready> + use<> {
         let timeout = timeout.map(timespec);
         let timeout = timeout.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
         let mut events = [libc::epoll_event { events: 0, u64: 0 }; EVENTS as usize];
         // SAFETY: the array holds EVENTS entries and outlives the call, as does the timeout; no
-        // signal mask is given.
-        let count =
-            unsafe { libc::epoll_pwait2(self.0.as_raw_fd(), events.as_mut_ptr(), EVENTS, timeout, std::ptr::null()) };
-        events.into_iter().take(usize::try_from(count).unwrap_or(0)).map(|event| event.u64)
+        // signal mask is given. The raw call, since not every C library has a name for it.
+        let count = unsafe {
+            libc::syscall(
+                libc::SYS_epoll_pwait2,
+                self.0.as_raw_fd(),
+                events.as_mut_ptr(),
+                EVENTS,
+                timeout,
+                std::ptr::null::<libc::sigset_t>(),
+                0usize,
+            )
+        };
+        events.into_iter().take(usize::try_from(count).unwrap_or(0)).map(|event| Ready {
+            token: event.u64,
+            trouble: event.events & (libc::EPOLLERR | libc::EPOLLHUP).cast_unsigned() != 0,
+        })
     }
+}
+
+/// A descriptor that has something to say.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ready {
+    /// What it was added with.
+    pub(crate) token: u64,
+    /// It reports an error or a hang-up.
+    pub(crate) trouble: bool,
 }
 
 /// A descriptor that is readable once somebody notified it.

@@ -22,7 +22,6 @@ mod cell;
 mod thread;
 
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::mpsc::{self, Sender};
 use std::thread::JoinHandle;
@@ -33,7 +32,7 @@ use hdrhistogram::Histogram;
 use crate::clock::{Epoch, Stalls};
 use crate::error::SetupError;
 use crate::port::Wire;
-use crate::sys::check;
+use crate::waiting::EventFd;
 
 use cell::Cell;
 
@@ -123,10 +122,8 @@ impl Dataplane {
     /// If the kernel gives no thread, no epoll instance, or not the processor asked for.
     pub fn start(options: Options) -> Result<Self, SetupError> {
         let (sender, commands) = mpsc::channel();
-        // SAFETY: the descriptor is new and ours alone.
-        let bell = check(unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) })
-            .map(|fd| Arc::new(unsafe { OwnedFd::from_raw_fd(fd) }))
-            .map_err(|source| SetupError::new("create an event descriptor", source))?;
+        let bell =
+            EventFd::new().map(Arc::new).map_err(|source| SetupError::new("create an event descriptor", source))?;
         let (ready, started) = mpsc::channel();
         let mailbox = Mailbox { sender, bell: Arc::clone(&bell) };
         let thread = std::thread::Builder::new()
@@ -341,15 +338,13 @@ enum Command {
 #[derive(Clone, Debug)]
 struct Mailbox {
     sender: Sender<Command>,
-    bell: Arc<OwnedFd>,
+    bell: Arc<EventFd>,
 }
 
 impl Mailbox {
     fn send(&self, command: Command) -> Result<(), Stopped> {
         self.sender.send(command).map_err(|_| Stopped)?;
-        let one = 1u64;
-        // SAFETY: eight bytes, ours. It can only fail when the bell rings already.
-        unsafe { libc::write(self.bell.as_raw_fd(), (&raw const one).cast::<std::ffi::c_void>(), 8) };
+        self.bell.notify();
         Ok(())
     }
 }

@@ -3,7 +3,6 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 
@@ -15,7 +14,7 @@ use crate::clock::Instant;
 use crate::cpu;
 use crate::error::SetupError;
 use crate::port::Scratch;
-use crate::sys::{check, timespec};
+use crate::waiting::{Epoll, EventFd, Ready};
 
 /// How long before a deadline a spinning thread stops sleeping. Sleeps end some 20 to 40 µs late;
 /// the rest is for the times they end later than that.
@@ -27,18 +26,14 @@ const POOL: usize = 16_384;
 /// Wires of a cell, at most: one bit each.
 const WIRES_MAX: usize = 64;
 
-/// Events taken from epoll at once.
-const EVENTS: u16 = 64;
-
 /// The bell's mark among the events; no cell has this slot.
 const BELL: u64 = u64::MAX;
 
 pub(super) struct Loop {
     options: Options,
     commands: Receiver<Command>,
-    bell: Arc<OwnedFd>,
-    epoll: OwnedFd,
-    events: [libc::epoll_event; EVENTS as usize],
+    bell: Arc<EventFd>,
+    epoll: Epoll,
     cells: Vec<Option<Box<Cell>>>,
     serial: u64,
     /// Deadlines, earliest first. An entry that is not its cell's `armed` any more is stale.
@@ -48,23 +43,21 @@ pub(super) struct Loop {
     tools: Tools,
     /// What cells that were taken out had sent.
     retired: Totals,
+    rung: bool,
     stopped: bool,
 }
 
 impl Loop {
-    pub(super) fn new(options: Options, commands: Receiver<Command>, bell: Arc<OwnedFd>) -> Result<Self, SetupError> {
+    pub(super) fn new(options: Options, commands: Receiver<Command>, bell: Arc<EventFd>) -> Result<Self, SetupError> {
         cpu::prepare_thread(options.cpu)?;
-        // SAFETY: the descriptor is new and ours alone.
-        let epoll = check(unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) })
-            .map(|fd| unsafe { OwnedFd::from_raw_fd(fd) })
+        let epoll = Epoll::new()
+            .and_then(|epoll| epoll.add_readable(&*bell, BELL).map(|()| epoll))
             .map_err(|source| SetupError::new("create an epoll instance", source))?;
-        watch(&epoll, &bell, BELL).map_err(|source| SetupError::new("watch the bell", source))?;
         Ok(Self {
             options,
             commands,
             bell,
             epoll,
-            events: [libc::epoll_event { events: 0, u64: 0 }; EVENTS as usize],
             cells: Vec::new(),
             serial: 0,
             deadlines: BinaryHeap::new(),
@@ -77,6 +70,7 @@ impl Loop {
                 gap: Span::ZERO,
             },
             retired: Totals::default(),
+            rung: false,
             stopped: false,
         })
     }
@@ -85,14 +79,18 @@ impl Loop {
         while !self.stopped {
             let deadline = self.next_deadline();
             let begin = Instant::now();
-            let ready = self.wait(deadline);
+            self.wait(deadline);
             if let Some(deadline) = deadline {
                 // Lateness that was there before is the thread's own doing, not a stall.
                 self.note_stall(self.tools.looked.since(deadline.max(begin)), None);
             }
-            self.collect(ready);
+            self.collect_due();
             self.tools.gap = Span::ZERO;
-            while let Some(slot) = self.turn.pop() {
+            if std::mem::take(&mut self.rung) {
+                self.obey();
+            }
+            let mut turn = std::mem::take(&mut self.turn);
+            for slot in turn.drain(..) {
                 let Some(cell) = self.cells.get_mut(slot).and_then(Option::as_mut) else { continue };
                 cell.serve(&mut self.tools);
                 // Between two looks at the clock there is one system call's work, or some packets'.
@@ -101,6 +99,7 @@ impl Loop {
                 self.unwatch_dead(slot);
                 self.arm(slot);
             }
+            self.turn = turn;
         }
     }
 
@@ -115,65 +114,36 @@ impl Loop {
         None
     }
 
-    /// Waits for a wire, the bell or the deadline; how many events there are.
-    fn wait(&mut self, deadline: Option<Instant>) -> usize {
-        let Some(deadline) = deadline else {
-            let ready = self.poll(None);
-            self.tools.looked = Instant::now();
-            return ready;
-        };
+    /// Waits for a wire, the bell or the deadline, and gives cells with something to read their turn.
+    fn wait(&mut self, deadline: Option<Instant>) {
         let margin = if self.options.spin { SPIN } else { Span::ZERO };
         loop {
-            let left = deadline.since(Instant::now());
-            let ready = self.poll(Some(left.saturating_sub(margin)));
+            let timeout = deadline.map(|deadline| deadline.since(Instant::now()).saturating_sub(margin));
+            let ready = self.epoll.wait(timeout);
             self.tools.looked = Instant::now();
-            if ready > 0 || self.tools.looked >= deadline {
-                return ready;
+            let any = ready.len() > 0;
+            for Ready { token, trouble } in ready {
+                if token == BELL {
+                    self.rung = true;
+                    continue;
+                }
+                let (slot, wire) = ((token / WIRES_MAX as u64) as usize, token % WIRES_MAX as u64);
+                if let Some(cell) = self.cells.get_mut(slot).and_then(Option::as_mut) {
+                    if cell.ready | cell.troubled == 0 {
+                        self.turn.push(slot);
+                    }
+                    cell.ready |= 1 << wire;
+                    cell.troubled |= u64::from(trouble) << wire;
+                }
+            }
+            if any || deadline.is_none_or(|deadline| self.tools.looked >= deadline) {
+                return;
             }
         }
     }
 
-    fn poll(&mut self, timeout: Option<Span>) -> usize {
-        let timeout = timeout.map(timespec);
-        let timeout = timeout.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
-        // SAFETY: the kernel writes at most EVENTS events to ours and reads one timespec. The raw
-        // call, as a C library may be older than it.
-        let ready = unsafe {
-            libc::syscall(
-                libc::SYS_epoll_pwait2,
-                self.epoll.as_raw_fd(),
-                self.events.as_mut_ptr(),
-                libc::c_int::from(EVENTS),
-                timeout,
-                std::ptr::null::<libc::sigset_t>(),
-                0usize,
-            )
-        };
-        // Interrupted by a signal: nothing is ready.
-        usize::try_from(ready).unwrap_or(0)
-    }
-
-    /// Does what is commanded, and lists the cells that have their turn: wires with something to
-    /// read, and deadlines that have come.
-    fn collect(&mut self, ready: usize) {
-        for index in 0..ready {
-            let mark = self.events[index].u64;
-            if mark == BELL {
-                self.obey();
-                continue;
-            }
-            let (slot, wire) = ((mark / WIRES_MAX as u64) as usize, mark % WIRES_MAX as u64);
-            if let Some(cell) = self.cells.get_mut(slot).and_then(Option::as_mut) {
-                if cell.ready | cell.troubled == 0 {
-                    self.turn.push(slot);
-                }
-                let events = self.events[index].events;
-                cell.ready |= 1 << wire;
-                if events & (libc::EPOLLERR | libc::EPOLLHUP) as u32 != 0 {
-                    cell.troubled |= 1 << wire;
-                }
-            }
-        }
+    /// Gives cells whose deadline has come their turn.
+    fn collect_due(&mut self) {
         let now = self.tools.looked;
         while let Some(&Reverse((at, slot))) = self.deadlines.peek() {
             if at > now {
@@ -192,9 +162,7 @@ impl Loop {
     }
 
     fn obey(&mut self) {
-        let mut rung = 0u64;
-        // SAFETY: eight bytes, ours.
-        unsafe { libc::read(self.bell.as_raw_fd(), (&raw mut rung).cast(), 8) };
+        self.bell.clear();
         while let Ok(command) = self.commands.try_recv() {
             match command {
                 Command::Add(spec, reply) => {
@@ -225,7 +193,7 @@ impl Loop {
         let slot = self.cells.iter().position(Option::is_none).unwrap_or(self.cells.len());
         for (index, wire) in spec.wires.iter().enumerate() {
             let watched = match index < WIRES_MAX {
-                true => watch(&self.epoll, &wire.wire, (slot * WIRES_MAX + index) as u64),
+                true => self.epoll.add_readable(&wire.wire, (slot * WIRES_MAX + index) as u64),
                 false => Err(io::ErrorKind::ArgumentListTooLong.into()),
             };
             // On an error the wires are dropped, and with that not watched any more.
@@ -245,7 +213,7 @@ impl Loop {
     fn remove(&mut self, id: CellId) -> Option<Box<Cell>> {
         let cell = self.cells.get_mut(id.slot)?.take_if(|cell| cell.serial == id.serial)?;
         for wire in &cell.wires {
-            unwatch(&self.epoll, &wire.wire);
+            self.epoll.remove(&wire.wire);
         }
         let sent = cell.sent();
         self.retired.packets += sent.packets;
@@ -267,7 +235,7 @@ impl Loop {
         let dead = std::mem::take(&mut cell.dead);
         for (index, wire) in cell.wires.iter().enumerate() {
             if dead & (1 << index) != 0 {
-                unwatch(&self.epoll, &wire.wire);
+                self.epoll.remove(&wire.wire);
             }
         }
     }
@@ -298,19 +266,5 @@ impl Loop {
                 cell.stalled(length);
             }
         }
-    }
-}
-
-fn watch(epoll: &OwnedFd, what: &impl AsFd, mark: u64) -> io::Result<()> {
-    let mut event = libc::epoll_event { events: libc::EPOLLIN as u32, u64: mark };
-    // SAFETY: the kernel reads one event, ours.
-    check(unsafe { libc::epoll_ctl(epoll.as_raw_fd(), libc::EPOLL_CTL_ADD, what.as_fd().as_raw_fd(), &raw mut event) })
-        .map(drop)
-}
-
-fn unwatch(epoll: &OwnedFd, what: &impl AsFd) {
-    // SAFETY: no event is read for this operation. That it fails means it is not watched.
-    unsafe {
-        libc::epoll_ctl(epoll.as_raw_fd(), libc::EPOLL_CTL_DEL, what.as_fd().as_raw_fd(), std::ptr::null_mut());
     }
 }
