@@ -51,9 +51,13 @@ impl Target {
             [group @ ("links" | "traffic" | "paths"), name, _, ..] => {
                 Err(fields::unknown(notes, at, kind(group), name, names(root, group), ""))
             }
+            ["measure"] => {
+                let problem = Problem::new(at, "`measure` cannot be assigned to as a whole");
+                Err(notes.note(problem.remedy("name a key of it, such as `measure.duration`")))
+            }
             [group @ ("links" | "paths"), ..] => {
                 let problem = Problem::new(at, format!("`{key}` cannot be assigned to as a whole"));
-                Err(notes.note(problem.remedy(format!("name a key of {}, such as `{group}.NAME.KEY`", kind(group)))))
+                Err(notes.note(problem.remedy(format!("name a key of a {}, such as `{group}.NAME.KEY`", kind(group)))))
             }
             ["traffic", _] => {
                 let problem = Problem::new(at, format!("`{key}` cannot be assigned to as a whole"));

@@ -11,7 +11,7 @@ use crate::plan::{Cell, Flow, Link, Path, Plan};
 use crate::problem::{At, Noted, Notes, Problem};
 use crate::profiles::{PROFILES, profile};
 use crate::study::Questions;
-use crate::sweep::{MOST_CELLS, Variant};
+use crate::sweep::{MOST_CELLS, SweptKey, Variant};
 use crate::traces::Traces;
 use crate::yaml::{self, Node, Value};
 
@@ -30,54 +30,58 @@ pub(crate) fn plan(
 ) -> Result<Plan, Noted> {
     let root = yaml::parse(notes, source, text)?;
     let top = Fields::read(notes, &root, &keys::SCENARIO)?;
-    let set: Vec<(Target, Node)> =
-        options.set.iter().map(|option| set_option(notes, &root, option)).collect::<Result<_, _>>()?;
-
-    // What the other of full and quick would run is checked as well.
     let as_written = Variant::new(notes, &root)?;
     let mut full = as_written.clone();
-    let quick = top.get("quick").map(|node| quick(notes, &root, &as_written, node)).transpose()?;
-    if options.quick && quick.is_none() {
-        let problem = Problem::new(root.at, "this scenario has no `quick` block");
-        return Err(notes.note(problem.remedy("run it without `--quick`, or say there what `--quick` changes")));
-    }
-    let mut variants = Vec::from_iter(quick);
-    for (target, node) in &set {
-        for variant in variants.iter_mut().chain([&mut full]) {
-            variant.change(notes, target, node)?;
+    let mut quick = top.get("quick").map(|node| quick(notes, &root, &as_written, node)).transpose()?;
+    for option in &options.set {
+        let (target, node) = set_option(notes, &root, option)?;
+        for variant in [&mut full].into_iter().chain(&mut quick) {
+            variant.change(notes, &target, &node)?;
         }
     }
-    variants.push(full);
-    let run = if options.quick { 0 } else { variants.len() - 1 };
-    let other = variants.len() - 1 - run;
-
+    let variants: Vec<&Variant> = [&as_written, &full].into_iter().chain(&quick).collect();
     let traces = Traces::new(read);
-    let decoder = Decoder { notes, traces: &traces };
-    let all: Vec<Variant> = variants.iter().cloned().chain([as_written]).collect();
-    let study = Questions::new(notes, &root, &variants[run], &all).decode();
-    if other != run {
-        // Its problems are what counts.
-        let _ = Questions::new(notes, &root, &variants[other], &all).decode();
-        let _ = decoder.cells(&variants[other], 0);
+    let make = |variant: &Variant, quick: bool| -> Result<Plan, Noted> {
+        let top = Fields::read(notes, &variant.root, &keys::SCENARIO)?;
+        let name = |notes, node: &Node| {
+            fields::name(notes, node.at, fields::text(notes, node)?, "a scenario").map(str::to_owned)
+        };
+        let name = top.need("name").and_then(|node| name(notes, node));
+        let description = top.with("description", fields::text);
+        let seed = top.with("seed", |notes, node| fields::integer(notes, node, 0..=u64::MAX))?.unwrap_or(options.seed);
+        let cells = Decoder { notes, traces: &traces }.cells(variant, seed);
+        // Where the swept values are wrong, questions about them would be found wrong too.
+        let slipped = |key| root.entry(key).is_some_and(|entry| notes.concern(entry.key_at.to(entry.node.at)));
+        let study = match &cells {
+            Err(noted) if slipped("sweep") || slipped("quick") => Err(*noted),
+            _ => Questions::new(notes, &root, variant, &variants).decode(),
+        };
+        Ok(Plan {
+            schema: measure::SCHEMA,
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            name: name?,
+            description: description?.unwrap_or_default().trim().to_owned(),
+            source: text.to_owned(),
+            quick,
+            set: options.set.clone(),
+            seed,
+            study: study?,
+            cells: cells?,
+        })
+    };
+    let plan = make(&full, false);
+    // What the other of full and quick would run is checked as well.
+    notes.only(" (with `--quick`)");
+    match (quick.as_ref().map(|quick| make(quick, true)), options.quick) {
+        (Some(quick), true) => quick,
+        (Some(Err(noted)), false) => Err(noted),
+        (_, false) => plan,
+        (None, true) => {
+            notes.only("");
+            let problem = Problem::new(root.at, "this scenario has no `quick` block");
+            Err(notes.note(problem.remedy("run it without `--quick`, or say there what `--quick` changes")))
+        }
     }
-    let chosen = Fields::read(notes, &variants[run].root, &keys::SCENARIO)?;
-    let seed = chosen.with("seed", |notes, node| fields::integer(notes, node, 0..=u64::MAX))?.unwrap_or(options.seed);
-    let name =
-        chosen.need("name").and_then(|node| fields::name(notes, node.at, fields::text(notes, node)?, "a scenario"));
-    let description = chosen.with("description", fields::text);
-    let cells = decoder.cells(&variants[run], seed);
-    Ok(Plan {
-        schema: measure::SCHEMA,
-        version: env!("CARGO_PKG_VERSION").to_owned(),
-        name: name?.to_owned(),
-        description: description?.unwrap_or_default().trim().to_owned(),
-        source: text.to_owned(),
-        quick: options.quick,
-        set: options.set.clone(),
-        seed,
-        study: study?,
-        cells: cells?,
-    })
 }
 
 /// One `--set KEY=VALUE`.
@@ -132,7 +136,7 @@ impl Decoder<'_> {
         let mut cells = Vec::with_capacity(points as usize);
         let mut noted = None;
         for point in 0..points {
-            match self.cell(variant, point, seed) {
+            match self.cell(variant, point, seed, None) {
                 Ok(cell) => cells.push(cell),
                 Err(error) => noted = Some(error),
             }
@@ -146,15 +150,18 @@ impl Decoder<'_> {
                 return Err(notes.note(problem.remedy("use shorter traces or fewer cells")));
             }
         }
+        for swept in variant.overwritten() {
+            noted = self.cell(variant, 0, seed, Some(swept)).err().or(noted);
+        }
         match noted {
             Some(noted) => Err(noted),
             None => Ok(repeated(&cells, repeats, seed)),
         }
     }
 
-    fn cell(&self, variant: &Variant, point: u64, seed: u64) -> Result<Cell, Noted> {
+    fn cell(&self, variant: &Variant, point: u64, seed: u64, except: Option<&SweptKey>) -> Result<Cell, Noted> {
         let notes = self.notes;
-        let (root, coordinates) = variant.point(notes, point)?;
+        let (root, coordinates) = variant.point(notes, point, except)?;
         let top = Fields::read(notes, &root, &keys::SCENARIO)?;
         let sites = self.sites(top.need("sites")?);
         let path = self.path(&top);

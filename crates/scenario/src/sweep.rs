@@ -77,25 +77,42 @@ impl Variant {
         self.swept.iter().fold(1, |points, swept| points.saturating_mul(swept.values.len() as u64))
     }
 
-    /// The tree of a point and its coordinates; the last key changes fastest.
-    pub(crate) fn point(&self, notes: &Notes, point: u64) -> Result<(Node, Vec<(String, Scalar)>), Noted> {
-        let mut left = point;
+    /// The tree of a point and its coordinates; the last key changes fastest. The key `except` is
+    /// left as the file has it.
+    pub(crate) fn point(
+        &self,
+        notes: &Notes,
+        point: u64,
+        except: Option<&SweptKey>,
+    ) -> Result<(Node, Vec<(String, Scalar)>), Noted> {
+        let mut rest = point;
         let mut chosen: Vec<(&SweptKey, &SweptValue)> = Vec::with_capacity(self.swept.len());
         for swept in self.swept.iter().rev() {
             let count = swept.values.len() as u64;
-            chosen.push((swept, &swept.values[(left % count) as usize]));
-            left /= count;
+            chosen.push((swept, &swept.values[(rest % count) as usize]));
+            rest /= count;
         }
         chosen.reverse();
         let mut root = self.root.clone();
         // Entries are picked last, so that what is set in each of them finds it.
         for pick in [false, true] {
-            for (swept, value) in chosen.iter().filter(|(swept, _)| swept.target.is_selector() == pick) {
+            let left = |swept: &SweptKey| except.is_some_and(|except| except.target.path == swept.target.path);
+            let applied = |swept: &SweptKey| swept.target.is_selector() == pick && !left(swept);
+            for (swept, value) in chosen.iter().filter(|(swept, _)| applied(swept)) {
                 swept.target.assign(notes, &mut root, &value.node)?;
             }
         }
         let coordinates = chosen.iter().map(|(swept, value)| (swept.key.clone(), value.scalar.clone())).collect();
         Ok((root, coordinates))
+    }
+
+    /// Keys that are swept over but also written, so that what is written goes unused: it must make
+    /// sense all the same.
+    pub(crate) fn overwritten(&self) -> impl Iterator<Item = &SweptKey> {
+        self.swept.iter().filter(|swept| {
+            let mut path = swept.target.path.iter();
+            path.try_fold(&self.root, |node, key| node.entry(key).map(|entry| &entry.node)).is_some()
+        })
     }
 
     /// The axes, for the study.
