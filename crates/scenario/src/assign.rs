@@ -115,7 +115,7 @@ pub(crate) fn names<'a>(root: &'a Node, group: &str) -> impl Iterator<Item = &'a
 }
 
 /// Assigns below `node`; gives back how many places were met.
-fn set(notes: &Notes, node: &mut Node, path: &[String], at: At, value: &Node) -> Result<usize, Noted> {
+pub(crate) fn set(notes: &Notes, node: &mut Node, path: &[String], at: At, value: &Node) -> Result<usize, Noted> {
     let Some((first, rest)) = path.split_first() else {
         node.clone_from(value);
         return Ok(1);

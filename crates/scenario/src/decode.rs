@@ -8,8 +8,9 @@ use crate::file::{Options, ReadFile};
 use crate::keys;
 use crate::pipe;
 use crate::plan::{Cell, Flow, Link, Path, Plan};
-use crate::problem::{At, Noted, Notes, Problem};
+use crate::problem::{Noted, Notes, Problem};
 use crate::profiles::{PROFILES, profile};
+use crate::single::key_and_value;
 use crate::study::Questions;
 use crate::sweep::{MOST_CELLS, SweptKey, Variant};
 use crate::traces::Traces;
@@ -34,7 +35,8 @@ pub(crate) fn plan(
     let mut full = as_written.clone();
     let mut quick = top.get("quick").map(|node| quick(notes, &root, &as_written, node)).transpose()?;
     for option in &options.set {
-        let (target, node) = set_option(notes, &root, option)?;
+        let (key, at, node) = key_and_value(notes, option)?;
+        let target = Target::resolve(notes, &root, key, at, Scope::Change)?;
         for variant in [&mut full].into_iter().chain(&mut quick) {
             variant.change(notes, &target, &node)?;
         }
@@ -84,20 +86,6 @@ pub(crate) fn plan(
     }
 }
 
-/// One `--set KEY=VALUE`.
-fn set_option(notes: &Notes, root: &Node, option: &str) -> Result<(Target, Node), Noted> {
-    let source = notes.source("--set", option);
-    let Some((key, value)) = option.split_once('=').filter(|(_, value)| !value.trim().is_empty()) else {
-        let problem = Problem::new(At::new(source, 0..option.chars().count()), "`--set` needs a key and a value");
-        return Err(notes.note(problem.remedy("write `--set KEY=VALUE`, such as `--set radio.loss=0.03`")));
-    };
-    let at = At::new(source, 0..key.chars().count());
-    let target = Target::resolve(notes, root, key.trim(), at, Scope::Change)?;
-    // Blanks in place of the key keep the positions of the value.
-    let blank: String = key.chars().chain(['=']).map(|_| ' ').collect();
-    Ok((target, yaml::parse(notes, source, &format!("{blank}{value}"))?))
-}
-
 /// The file with its `quick` block applied.
 fn quick(notes: &Notes, root: &Node, file: &Variant, node: &Node) -> Result<Variant, Noted> {
     let mut variant = file.clone();
@@ -112,7 +100,7 @@ fn quick(notes: &Notes, root: &Node, file: &Variant, node: &Node) -> Result<Vari
 #[derive(Clone, Copy)]
 pub(crate) struct Decoder<'a> {
     pub(crate) notes: &'a Notes,
-    traces: &'a Traces<'a>,
+    pub(crate) traces: &'a Traces<'a>,
 }
 
 impl Decoder<'_> {
@@ -223,7 +211,7 @@ impl Decoder<'_> {
         links.into_iter().collect()
     }
 
-    fn link(&self, name: &str, node: &Node, sites: &[String], path: &Path) -> Result<Link, Noted> {
+    pub(crate) fn link(&self, name: &str, node: &Node, sites: &[String], path: &Path) -> Result<Link, Noted> {
         let notes = self.notes;
         let fields = Fields::read(notes, node, &keys::LINK)?;
         let ends = fields.need("ends").and_then(|node| self.ends(node, sites));

@@ -208,13 +208,24 @@ pub(crate) fn probability(notes: &Notes, node: &Node) -> Result<f64, Noted> {
     }
 }
 
+/// A finite number.
+pub(crate) fn number(notes: &Notes, node: &Node) -> Result<f64, Noted> {
+    let text = text(notes, node)?;
+    decimal(text).ok_or_else(|| {
+        let problem = Problem::new(node.at, format!("`{text}` is not a number"));
+        notes.note(problem.remedy("write for example `2.5`"))
+    })
+}
+
 /// A number that must be over `least`.
 pub(crate) fn number_over(notes: &Notes, node: &Node, least: f64) -> Result<f64, Noted> {
-    let text = text(notes, node)?;
-    decimal(text).filter(|number| *number > least).ok_or_else(|| {
-        let problem = Problem::new(node.at, format!("`{text}` is not a number over {least}"));
-        notes.note(problem.remedy(format!("write for example `{}`", least + 1.5)))
-    })
+    match number(notes, node)? {
+        number if number > least => Ok(number),
+        number => {
+            let problem = Problem::new(node.at, format!("{number} is not possible here"));
+            Err(notes.note(problem.remedy(format!("choose a number over {least}"))))
+        }
+    }
 }
 
 /// A finite number in decimal notation.

@@ -8,7 +8,7 @@ use std::ops::Range;
 use annotate_snippets::{AnnotationKind, Group, Level, Origin, Renderer, Snippet, normalize_untrusted_str};
 
 /// Why a scenario cannot be run. Displays without colours, one paragraph a problem, each with file,
-/// line, column and remedy; [`render`](Self::render) also draws it with colours.
+/// line, column and remedy; [`coloured`](Self::coloured) also draws it for a terminal.
 #[derive(Clone, Debug)]
 pub struct ScenarioError {
     sources: Vec<Source>,
@@ -139,10 +139,13 @@ impl Notes {
 }
 
 impl ScenarioError {
-    /// The error as text, one paragraph a problem; with `colours`, for a terminal.
+    /// The error with a terminal's colours.
     #[must_use]
-    pub fn render(&self, colours: bool) -> String {
-        let renderer = if colours { Renderer::styled() } else { Renderer::plain() };
+    pub fn coloured(&self) -> String {
+        self.render(&Renderer::styled())
+    }
+
+    fn render(&self, renderer: &Renderer) -> String {
         let mut out = String::new();
         for problem in &self.problems {
             if !out.is_empty() {
@@ -212,7 +215,7 @@ impl Source {
 
 impl fmt::Display for ScenarioError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.render(false))
+        f.write_str(&self.render(&Renderer::plain()))
     }
 }
 

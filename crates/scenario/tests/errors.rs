@@ -1,7 +1,7 @@
 //! What a user is told about bad input: every message is a snapshot, so that a change of wording is
 //! a change that someone looked at.
 
-use scenario::{FileError, Options, load, parse};
+use scenario::{FileError, Options, link, link_changes, load, parse};
 
 const GOOD: &str = "\
 name: sea
@@ -312,6 +312,37 @@ fn files_that_a_scenario_names() {
 }
 
 #[test]
+fn links_without_a_scenario() {
+    let mut out = String::new();
+    let changes = |changes: &[&str]| changes.iter().map(|change| (*change).to_owned()).collect::<Vec<_>>();
+    for (profile, change) in [
+        ("satelite-1", "loss=0"),
+        ("satellite-1", "loss"),
+        ("satellite-1", "loss=2"),
+        ("satellite-1", "up.los=0.1"),
+        ("satellite-1", "ends=[a, b]"),
+        ("satellite-1", "up..rate=1Mbit/s"),
+        ("satellite-1", "rate={mahimahi: /nonexistent/file.trace}"),
+    ] {
+        let error = link("sea", profile, &changes(&[change])).unwrap_err();
+        out.push_str(&format!("{error}\n\n"));
+    }
+    for change in [
+        "profile=satellite-1",
+        "reorder=true",
+        "queue=0",
+        "up=3",
+        "up.branches.voice.los=0.1",
+        "branches.voice.match={dscp: 1}",
+        "=1",
+    ] {
+        let error = link_changes(&changes(&[change])).unwrap_err();
+        out.push_str(&format!("{error}\n\n"));
+    }
+    snapshot!(out);
+}
+
+#[test]
 fn several_problems_are_told_at_once_and_each_once() {
     let text = GOOD
         .replace("service: lidar", "service: lidr")
@@ -326,7 +357,7 @@ fn several_problems_are_told_at_once_and_each_once() {
 fn colours_are_only_drawn_where_asked_for() {
     let error = parse("sea.yaml", "name: [", &no_files, &Options::default()).unwrap_err();
     assert!(!error.to_string().contains('\u{1b}'));
-    assert!(error.render(true).contains('\u{1b}'));
+    assert!(error.coloured().contains('\u{1b}'));
 }
 
 #[test]
