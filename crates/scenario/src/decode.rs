@@ -12,9 +12,9 @@ use crate::problem::{Noted, Notes, Problem};
 use crate::profiles::{PROFILES, profile};
 use crate::single::key_and_value;
 use crate::study::Questions;
-use crate::sweep::{MOST_CELLS, SweptKey, Variant};
+use crate::sweep::{SweptKey, Variant};
 use crate::traces::Traces;
-use crate::yaml::{self, Node, Value};
+use crate::yaml::{self, Node};
 
 /// Most sites of a scenario.
 const MOST_SITES: usize = 250;
@@ -107,20 +107,12 @@ impl Decoder<'_> {
     /// Every cell of a variant, in canonical order: repeats outermost, last key fastest.
     fn cells(&self, variant: &Variant, seed: u64) -> Result<Vec<Cell>, Noted> {
         let notes = self.notes;
-        let measure = variant.root.entry("measure").map(|entry| Fields::read(notes, &entry.node, &keys::MEASURE));
-        let measure =
-            measure.filter(|_| variant.root.entry("measure").is_some_and(|e| !matches!(e.node.value, Value::Null)));
-        let repeats = measure
-            .transpose()?
-            .map(|fields| fields.with("repeat", |notes, node| fields::integer(notes, node, 1..=1_000)));
-        let repeats = repeats.transpose()?.flatten().unwrap_or(1);
-        let points = variant.points();
-        let count = points.saturating_mul(repeats);
-        if count > MOST_CELLS {
-            let at = variant.root.entry("sweep").map(|entry| entry.key_at);
-            let problem = Problem::new(at, format!("this plan has {count} cells"));
-            return Err(notes.note(problem.remedy(format!("a plan has at most {MOST_CELLS}: sweep over less"))));
-        }
+        let measure = Fields::read(notes, &variant.root, &keys::SCENARIO)?.with("measure", |notes, node| {
+            Fields::read(notes, node, &keys::MEASURE)?
+                .with("repeat", |notes, node| fields::integer(notes, node, 1..=1_000))
+        });
+        let repeats = measure?.flatten().unwrap_or(1);
+        let points = variant.checked_points(notes, repeats)?;
         let mut cells = Vec::with_capacity(points as usize);
         let mut noted = None;
         for point in 0..points {
@@ -131,9 +123,9 @@ impl Decoder<'_> {
             if notes.is_full() {
                 break;
             }
-            let trace_bytes = self.traces.bytes().saturating_mul(count);
+            let trace_bytes = self.traces.bytes().saturating_mul(points * repeats);
             if trace_bytes > MOST_TRACE_BYTES {
-                let what = format!("the traces of {count} cells would take {} MiB", trace_bytes >> 20);
+                let what = format!("the traces of {points} cells would take {} MiB", trace_bytes >> 20);
                 let problem = Problem::new(None, what);
                 return Err(notes.note(problem.remedy("use shorter traces or fewer cells")));
             }

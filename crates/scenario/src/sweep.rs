@@ -8,11 +8,13 @@ use measure::{Axis, Scalar};
 use crate::assign::{Scope, Target};
 use crate::fields::{self, Fields};
 use crate::keys;
-use crate::problem::{Noted, Notes, Problem};
+use crate::problem::{At, Noted, Notes, Problem};
 use crate::yaml::{Node, Value};
 
 /// Most cells of a plan, repeats included.
 pub(crate) const MOST_CELLS: u64 = 100_000;
+/// Most values that all cells are decoded from together.
+const MOST_VALUES: u64 = 50_000_000;
 
 /// One swept key.
 #[derive(Clone, Debug)]
@@ -36,6 +38,8 @@ pub(crate) struct Variant {
     pub(crate) swept: Vec<SweptKey>,
     /// Paths that `quick` or `--set` assigned.
     pub(crate) changed: Vec<Vec<String>>,
+    /// Where the sweep is written.
+    pub(crate) at: Option<At>,
 }
 
 impl Variant {
@@ -57,7 +61,12 @@ impl Variant {
                 swept.push(SweptKey { key: entry.key.clone(), target, values });
             }
         }
-        Ok(Self { root: root.clone(), swept, changed: Vec::new() })
+        let mut cell = root.clone();
+        if let Value::Map(entries) = &mut cell.value {
+            // Every cell starts from a copy: leave out what is none of its matter.
+            entries.retain(|entry| !["sweep", "quick", "expect", "figures", "findings"].contains(&entry.key.as_str()));
+        }
+        Ok(Self { root: cell, swept, changed: Vec::new(), at: root.entry("sweep").map(|entry| entry.key_at) })
     }
 
     /// Applies one change: a swept key gets other values, anything else is assigned.
@@ -72,9 +81,19 @@ impl Variant {
         }
     }
 
-    /// Number of points of the sweep.
-    pub(crate) fn points(&self) -> u64 {
-        self.swept.iter().fold(1, |points, swept| points.saturating_mul(swept.values.len() as u64))
+    /// Number of points of the sweep, if so many can be run `repeats` times.
+    pub(crate) fn checked_points(&self, notes: &Notes, repeats: u64) -> Result<u64, Noted> {
+        let points = self.swept.iter().fold(1, |points: u64, swept| points.saturating_mul(swept.values.len() as u64));
+        let cells = points.saturating_mul(repeats);
+        if cells > MOST_CELLS {
+            let problem = Problem::new(self.at, format!("this plan has {cells} cells"));
+            return Err(notes.note(problem.remedy(format!("a plan has at most {MOST_CELLS}: sweep over less"))));
+        }
+        if points.saturating_mul(self.root.count()) > MOST_VALUES {
+            let problem = Problem::new(self.at, format!("{points} cells of a file this long are too many"));
+            return Err(notes.note(problem.remedy("sweep over less, or take out what the sweep does not need")));
+        }
+        Ok(points)
     }
 
     /// The tree of a point and its coordinates; the last key changes fastest. The key `except` is

@@ -45,7 +45,7 @@ fn ms(millis: u64) -> Span {
 }
 
 fn mbit(rate: u64) -> Rate {
-    Rate::from_bits_per_second(rate * 1_000_000).unwrap()
+    Rate::from_bits_per_second(rate * 1_000_000).expect("a rate")
 }
 
 #[test]
