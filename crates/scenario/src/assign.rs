@@ -51,9 +51,13 @@ impl Target {
             [group @ ("links" | "traffic" | "paths"), name, _, ..] => {
                 Err(fields::unknown(notes, at, kind(group), name, names(root, group), ""))
             }
+            ["measure"] => {
+                let problem = Problem::new(at, "`measure` cannot be assigned to as a whole");
+                Err(notes.note(problem.remedy("name a key of it, such as `measure.duration`")))
+            }
             [group @ ("links" | "paths"), ..] => {
                 let problem = Problem::new(at, format!("`{key}` cannot be assigned to as a whole"));
-                Err(notes.note(problem.remedy(format!("name a key of {}, such as `{group}.NAME.KEY`", kind(group)))))
+                Err(notes.note(problem.remedy(format!("name a key of a {}, such as `{group}.NAME.KEY`", kind(group)))))
             }
             ["traffic", _] => {
                 let problem = Problem::new(at, format!("`{key}` cannot be assigned to as a whole"));
@@ -111,7 +115,7 @@ pub(crate) fn names<'a>(root: &'a Node, group: &str) -> impl Iterator<Item = &'a
 }
 
 /// Assigns below `node`; gives back how many places were met.
-fn set(notes: &Notes, node: &mut Node, path: &[String], at: At, value: &Node) -> Result<usize, Noted> {
+pub(crate) fn set(notes: &Notes, node: &mut Node, path: &[String], at: At, value: &Node) -> Result<usize, Noted> {
     let Some((first, rest)) = path.split_first() else {
         node.clone_from(value);
         return Ok(1);

@@ -8,12 +8,13 @@ use crate::file::{Options, ReadFile};
 use crate::keys;
 use crate::pipe;
 use crate::plan::{Cell, Flow, Link, Path, Plan};
-use crate::problem::{At, Noted, Notes, Problem};
+use crate::problem::{Noted, Notes, Problem};
 use crate::profiles::{PROFILES, profile};
+use crate::single::key_and_value;
 use crate::study::Questions;
-use crate::sweep::{MOST_CELLS, Variant};
+use crate::sweep::{SweptKey, Variant};
 use crate::traces::Traces;
-use crate::yaml::{self, Node, Value};
+use crate::yaml::{self, Node};
 
 /// Most sites of a scenario.
 const MOST_SITES: usize = 250;
@@ -30,68 +31,59 @@ pub(crate) fn plan(
 ) -> Result<Plan, Noted> {
     let root = yaml::parse(notes, source, text)?;
     let top = Fields::read(notes, &root, &keys::SCENARIO)?;
-    let set: Vec<(Target, Node)> =
-        options.set.iter().map(|option| set_option(notes, &root, option)).collect::<Result<_, _>>()?;
-
-    // What the other of full and quick would run is checked as well.
     let as_written = Variant::new(notes, &root)?;
     let mut full = as_written.clone();
-    let quick = top.get("quick").map(|node| quick(notes, &root, &as_written, node)).transpose()?;
-    if options.quick && quick.is_none() {
-        let problem = Problem::new(root.at, "this scenario has no `quick` block");
-        return Err(notes.note(problem.remedy("run it without `--quick`, or say there what `--quick` changes")));
-    }
-    let mut variants = Vec::from_iter(quick);
-    for (target, node) in &set {
-        for variant in variants.iter_mut().chain([&mut full]) {
-            variant.change(notes, target, node)?;
+    let mut quick = top.get("quick").map(|node| quick(notes, &root, &as_written, node)).transpose()?;
+    for option in &options.set {
+        let (key, at, node) = key_and_value(notes, option)?;
+        let target = Target::resolve(notes, &root, key, at, Scope::Change)?;
+        for variant in [&mut full].into_iter().chain(&mut quick) {
+            variant.change(notes, &target, &node)?;
         }
     }
-    variants.push(full);
-    let run = if options.quick { 0 } else { variants.len() - 1 };
-    let other = variants.len() - 1 - run;
-
+    let variants: Vec<&Variant> = [&as_written, &full].into_iter().chain(&quick).collect();
     let traces = Traces::new(read);
-    let decoder = Decoder { notes, traces: &traces };
-    let all: Vec<Variant> = variants.iter().cloned().chain([as_written]).collect();
-    let study = Questions::new(notes, &root, &variants[run], &all).decode();
-    if other != run {
-        // Its problems are what counts.
-        let _ = Questions::new(notes, &root, &variants[other], &all).decode();
-        let _ = decoder.cells(&variants[other], 0);
-    }
-    let chosen = Fields::read(notes, &variants[run].root, &keys::SCENARIO)?;
-    let seed = chosen.with("seed", |notes, node| fields::integer(notes, node, 0..=u64::MAX))?.unwrap_or(options.seed);
-    let name =
-        chosen.need("name").and_then(|node| fields::name(notes, node.at, fields::text(notes, node)?, "a scenario"));
-    let description = chosen.with("description", fields::text);
-    let cells = decoder.cells(&variants[run], seed);
-    Ok(Plan {
-        schema: measure::SCHEMA,
-        version: env!("CARGO_PKG_VERSION").to_owned(),
-        name: name?.to_owned(),
-        description: description?.unwrap_or_default().trim().to_owned(),
-        source: text.to_owned(),
-        quick: options.quick,
-        set: options.set.clone(),
-        seed,
-        study: study?,
-        cells: cells?,
-    })
-}
-
-/// One `--set KEY=VALUE`.
-fn set_option(notes: &Notes, root: &Node, option: &str) -> Result<(Target, Node), Noted> {
-    let source = notes.source("--set", option);
-    let Some((key, value)) = option.split_once('=').filter(|(_, value)| !value.trim().is_empty()) else {
-        let problem = Problem::new(At::new(source, 0..option.chars().count()), "`--set` needs a key and a value");
-        return Err(notes.note(problem.remedy("write `--set KEY=VALUE`, such as `--set radio.loss=0.03`")));
+    let make = |variant: &Variant, quick: bool| -> Result<Plan, Noted> {
+        let top = Fields::read(notes, &variant.root, &keys::SCENARIO)?;
+        let name = |notes, node: &Node| {
+            fields::name(notes, node.at, fields::text(notes, node)?, "a scenario").map(str::to_owned)
+        };
+        let name = top.need("name").and_then(|node| name(notes, node));
+        let description = top.with("description", fields::text);
+        let seed = top.with("seed", |notes, node| fields::integer(notes, node, 0..=u64::MAX))?.unwrap_or(options.seed);
+        let cells = Decoder { notes, traces: &traces }.cells(variant, seed);
+        // Where the swept values are wrong, questions about them would be found wrong too.
+        let slipped = |key| root.entry(key).is_some_and(|entry| notes.concern(entry.key_at.to(entry.node.at)));
+        let study = match &cells {
+            Err(noted) if slipped("sweep") || slipped("quick") => Err(*noted),
+            _ => Questions::new(notes, &root, variant, &variants).decode(),
+        };
+        Ok(Plan {
+            schema: measure::SCHEMA,
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            name: name?,
+            description: description?.unwrap_or_default().trim().to_owned(),
+            source: text.to_owned(),
+            quick,
+            set: options.set.clone(),
+            seed,
+            study: study?,
+            cells: cells?,
+        })
     };
-    let at = At::new(source, 0..key.chars().count());
-    let target = Target::resolve(notes, root, key.trim(), at, Scope::Change)?;
-    // Blanks in place of the key keep the positions of the value.
-    let blank: String = key.chars().chain(['=']).map(|_| ' ').collect();
-    Ok((target, yaml::parse(notes, source, &format!("{blank}{value}"))?))
+    let plan = make(&full, false);
+    // What the other of full and quick would run is checked as well.
+    notes.only(" (with `--quick`)");
+    match (quick.as_ref().map(|quick| make(quick, true)), options.quick) {
+        (Some(quick), true) => quick,
+        (Some(Err(noted)), false) => Err(noted),
+        (_, false) => plan,
+        (None, true) => {
+            notes.only("");
+            let problem = Problem::new(root.at, "this scenario has no `quick` block");
+            Err(notes.note(problem.remedy("run it without `--quick`, or say there what `--quick` changes")))
+        }
+    }
 }
 
 /// The file with its `quick` block applied.
@@ -108,43 +100,38 @@ fn quick(notes: &Notes, root: &Node, file: &Variant, node: &Node) -> Result<Vari
 #[derive(Clone, Copy)]
 pub(crate) struct Decoder<'a> {
     pub(crate) notes: &'a Notes,
-    traces: &'a Traces<'a>,
+    pub(crate) traces: &'a Traces<'a>,
 }
 
 impl Decoder<'_> {
     /// Every cell of a variant, in canonical order: repeats outermost, last key fastest.
     fn cells(&self, variant: &Variant, seed: u64) -> Result<Vec<Cell>, Noted> {
         let notes = self.notes;
-        let measure = variant.root.entry("measure").map(|entry| Fields::read(notes, &entry.node, &keys::MEASURE));
-        let measure =
-            measure.filter(|_| variant.root.entry("measure").is_some_and(|e| !matches!(e.node.value, Value::Null)));
-        let repeats = measure
-            .transpose()?
-            .map(|fields| fields.with("repeat", |notes, node| fields::integer(notes, node, 1..=1_000)));
-        let repeats = repeats.transpose()?.flatten().unwrap_or(1);
-        let points = variant.points();
-        let count = points.saturating_mul(repeats);
-        if count > MOST_CELLS {
-            let at = variant.root.entry("sweep").map(|entry| entry.key_at);
-            let problem = Problem::new(at, format!("this plan has {count} cells"));
-            return Err(notes.note(problem.remedy(format!("a plan has at most {MOST_CELLS}: sweep over less"))));
-        }
+        let measure = Fields::read(notes, &variant.root, &keys::SCENARIO)?.with("measure", |notes, node| {
+            Fields::read(notes, node, &keys::MEASURE)?
+                .with("repeat", |notes, node| fields::integer(notes, node, 1..=1_000))
+        });
+        let repeats = measure?.flatten().unwrap_or(1);
+        let points = variant.checked_points(notes, repeats)?;
         let mut cells = Vec::with_capacity(points as usize);
         let mut noted = None;
         for point in 0..points {
-            match self.cell(variant, point, seed) {
+            match self.cell(variant, point, seed, None) {
                 Ok(cell) => cells.push(cell),
                 Err(error) => noted = Some(error),
             }
             if notes.is_full() {
                 break;
             }
-            let trace_bytes = self.traces.bytes().saturating_mul(count);
+            let trace_bytes = self.traces.bytes().saturating_mul(points * repeats);
             if trace_bytes > MOST_TRACE_BYTES {
-                let what = format!("the traces of {count} cells would take {} MiB", trace_bytes >> 20);
+                let what = format!("the traces of {points} cells would take {} MiB", trace_bytes >> 20);
                 let problem = Problem::new(None, what);
                 return Err(notes.note(problem.remedy("use shorter traces or fewer cells")));
             }
+        }
+        for swept in variant.overwritten() {
+            noted = self.cell(variant, 0, seed, Some(swept)).err().or(noted);
         }
         match noted {
             Some(noted) => Err(noted),
@@ -152,9 +139,9 @@ impl Decoder<'_> {
         }
     }
 
-    fn cell(&self, variant: &Variant, point: u64, seed: u64) -> Result<Cell, Noted> {
+    fn cell(&self, variant: &Variant, point: u64, seed: u64, except: Option<&SweptKey>) -> Result<Cell, Noted> {
         let notes = self.notes;
-        let (root, coordinates) = variant.point(notes, point)?;
+        let (root, coordinates) = variant.point(notes, point, except)?;
         let top = Fields::read(notes, &root, &keys::SCENARIO)?;
         let sites = self.sites(top.need("sites")?);
         let path = self.path(&top);
@@ -216,7 +203,7 @@ impl Decoder<'_> {
         links.into_iter().collect()
     }
 
-    fn link(&self, name: &str, node: &Node, sites: &[String], path: &Path) -> Result<Link, Noted> {
+    pub(crate) fn link(&self, name: &str, node: &Node, sites: &[String], path: &Path) -> Result<Link, Noted> {
         let notes = self.notes;
         let fields = Fields::read(notes, node, &keys::LINK)?;
         let ends = fields.need("ends").and_then(|node| self.ends(node, sites));

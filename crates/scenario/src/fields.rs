@@ -1,6 +1,7 @@
 //! Reading a mapping by its known keys, and scalars by their kinds. Whatever is wrong is noted with
 //! its place and a remedy.
 
+use std::collections::BTreeSet;
 use std::fmt::Display;
 use std::ops::RangeInclusive;
 use std::str::FromStr;
@@ -116,7 +117,10 @@ pub(crate) fn one_or_more<'a>(notes: &Notes, node: &'a Node, what: &str) -> Resu
 pub(crate) fn text<'a>(notes: &Notes, node: &'a Node) -> Result<&'a str, Noted> {
     match &node.value {
         Value::Scalar(text) => Ok(text),
-        _ => Err(notes.note(Problem::new(node.at, format!("a single value is wanted here, not {}", node.kind())))),
+        _ => {
+            let problem = Problem::new(node.at, format!("a single value is wanted here, not {}", node.kind()));
+            Err(notes.note(problem.remedy("write one value; only what is swept has several")))
+        }
     }
 }
 
@@ -204,13 +208,24 @@ pub(crate) fn probability(notes: &Notes, node: &Node) -> Result<f64, Noted> {
     }
 }
 
+/// A finite number.
+pub(crate) fn number(notes: &Notes, node: &Node) -> Result<f64, Noted> {
+    let text = text(notes, node)?;
+    decimal(text).ok_or_else(|| {
+        let problem = Problem::new(node.at, format!("`{text}` is not a number"));
+        notes.note(problem.remedy("write for example `2.5`"))
+    })
+}
+
 /// A number that must be over `least`.
 pub(crate) fn number_over(notes: &Notes, node: &Node, least: f64) -> Result<f64, Noted> {
-    let text = text(notes, node)?;
-    decimal(text).filter(|number| *number > least).ok_or_else(|| {
-        let problem = Problem::new(node.at, format!("`{text}` is not a number over {least}"));
-        notes.note(problem.remedy(format!("write for example `{}`", least + 1.5)))
-    })
+    match number(notes, node)? {
+        number if number > least => Ok(number),
+        number => {
+            let problem = Problem::new(node.at, format!("{number} is not possible here"));
+            Err(notes.note(problem.remedy(format!("choose a number over {least}"))))
+        }
+    }
 }
 
 /// A finite number in decimal notation.
@@ -241,7 +256,9 @@ pub(crate) fn unknown<'a>(
     valid: impl IntoIterator<Item = &'a str>,
     place: &str,
 ) -> Noted {
-    let valid: Vec<&str> = valid.into_iter().collect();
+    let mut valid: Vec<&str> = valid.into_iter().collect();
+    let mut seen = BTreeSet::new();
+    valid.retain(|name| seen.insert(*name));
     let problem = Problem::new(at, format!("unknown {what} `{text}`{place}"));
     let problem = match nearest(text, &valid) {
         Some(near) => problem.label(format!("did you mean `{near}`?")),
@@ -260,13 +277,14 @@ fn choose(valid: &[&str]) -> String {
 
 /// The valid name that `text` most likely stands for, if one is near.
 fn nearest<'a>(text: &str, valid: &[&'a str]) -> Option<&'a str> {
-    if text.len() > 64 {
+    // A number is not a slip for another one.
+    if text.len() > 64 || decimal(text).is_some() {
         return None;
     }
     let lower = text.to_lowercase();
     let score = |name: &str| strsim::jaro_winkler(&lower, &name.to_lowercase());
     let best = valid.iter().copied().max_by(|a, b| score(a).total_cmp(&score(b)))?;
-    (score(best) >= 0.75).then_some(best)
+    (score(best) >= 0.8).then_some(best)
 }
 
 /// Names for a message, each in backquotes; a long list is cut.

@@ -59,7 +59,7 @@ pub fn load(path: &Path, options: &Options) -> Result<Plan, ScenarioError> {
         notes.into_error()
     })?;
     let beside = path.parent().unwrap_or(Path::new(""));
-    parse(&shown, &text, &|name| read_text(&beside.join(name), LONGEST_TRACE), options)
+    parse(&shown, &text, &|name| read_beside(beside, name), options)
 }
 
 /// As [`load`], of a text that is already read; `name` stands for it in messages.
@@ -74,6 +74,11 @@ pub fn parse(name: &str, text: &str, read: ReadFile<'_>, options: &Options) -> R
         Ok(plan) if notes.is_empty() => Ok(plan),
         _ => Err(notes.into_error()),
     }
+}
+
+/// Reads a file that is named by what lies in `folder`.
+pub(crate) fn read_beside(folder: &Path, name: &str) -> Result<String, FileError> {
+    read_text(&folder.join(name), LONGEST_TRACE)
 }
 
 fn read_text(path: &Path, longest: u64) -> Result<String, FileError> {

@@ -4,8 +4,8 @@ use std::net::IpAddr;
 
 use engine::{Rate, Span};
 use link::{
-    Branch, DelayModel, DirectionConfig, GilbertElliott, LossAt, LossModel, Markov4, Network, PipeConfig, RateModel,
-    Selector,
+    Branch, ConfigError, DelayModel, Direction, DirectionConfig, GilbertElliott, LossAt, LossModel, Markov4, Network,
+    PipeConfig, RateModel, Selector,
 };
 
 use crate::fields::{self, Fields};
@@ -32,6 +32,19 @@ struct Layers<'a, 'b>(&'b [Fields<'a>]);
 impl<'a> Layers<'a, '_> {
     fn entry(&self, key: &str) -> Option<&'a Entry> {
         self.0.iter().find_map(|fields| fields.entry(key))
+    }
+
+    /// Where a field of the pipe is written, by its path such as `loss.p13`.
+    fn find(&self, field: &str) -> Option<At> {
+        fn below(node: &Node, key: &str) -> Option<At> {
+            let Value::Map(entries) = &node.value else { return None };
+            let own = entries.iter().find(|entry| entry.key == key).map(|entry| entry.node.at);
+            own.or_else(|| entries.iter().find_map(|entry| below(&entry.node, key)))
+        }
+        let field = field.replace('_', "-");
+        let (key, rest) = field.split_once('.').unwrap_or((&field, ""));
+        let node = &self.entry(key)?.node;
+        Some(below(node, rest).unwrap_or(node.at))
     }
 
     fn with<T>(&self, key: &str, read: impl FnOnce(&'a Node) -> Result<T, Noted>) -> Result<Option<T>, Noted> {
@@ -93,8 +106,8 @@ fn branch(
     room: Room,
 ) -> Result<Branch, Noted> {
     let name = fields::name(cx.notes, entry.key_at, &entry.key, "a branch")?;
-    if name == "main" {
-        let problem = Problem::new(entry.key_at, "`main` is the pipe of the packets that no branch takes");
+    if name == Direction::MAIN {
+        let problem = Problem::new(entry.key_at, format!("`{name}` is the pipe of the packets that no branch takes"));
         return Err(cx.notes.note(problem.remedy("give the branch another name")));
     }
     let fields = Fields::read(cx.notes, &entry.node, &keys::BRANCH)?;
@@ -107,7 +120,7 @@ fn pipe(cx: Context<'_>, layers: Layers<'_, '_>, base: ProfileDirection, room: R
     let notes = cx.notes;
     let rate =
         layers.with("rate", |node| rate(cx, node)).map(|said| said.unwrap_or(base.rate.map(RateModel::Constant)));
-    let overhead = layers.with("overhead", |node| fields::size(notes, node, 0..=1_000));
+    let overhead = layers.with("overhead", |node| fields::size(notes, node, 0..=65_535));
     let delay = delay(cx, layers, base);
     let reorder = layers.with("reorder", |node| fields::boolean(notes, node));
     let loss = layers.with("loss", |node| loss(cx, node));
@@ -118,7 +131,7 @@ fn pipe(cx: Context<'_>, layers: Layers<'_, '_>, base: ProfileDirection, room: R
     let (rate, overhead) = (rate?, overhead?.unwrap_or_default());
     let said = layers.entry("queue").map(|entry| &entry.node);
     let queue = queues::queue(notes, said, rate.as_ref().map(mean_rate), overhead, room);
-    Ok(PipeConfig {
+    let pipe = PipeConfig {
         rate,
         overhead,
         queue: queue?,
@@ -128,7 +141,15 @@ fn pipe(cx: Context<'_>, layers: Layers<'_, '_>, base: ProfileDirection, room: R
         loss_at: loss_at?.unwrap_or_default(),
         duplicate: duplicate?.unwrap_or(0.0),
         corrupt: corrupt?.unwrap_or(0.0),
-    })
+    };
+    pipe.validate().map_err(|error| {
+        let at = match &error {
+            ConfigError::Invalid { field, .. } => layers.find(field),
+            _ => None,
+        };
+        fields::refuse(notes, at.unwrap_or(layers.0[0].at), &error)
+    })?;
+    Ok(pipe)
 }
 
 fn rate(cx: Context<'_>, node: &Node) -> Result<Option<RateModel>, Noted> {
@@ -143,9 +164,8 @@ fn rate(cx: Context<'_>, node: &Node) -> Result<Option<RateModel>, Noted> {
     }
     let bucket = Fields::read(cx.notes, &entry.node, &keys::TOKEN_BUCKET)?;
     let rate = fields::rate(cx.notes, bucket.need("rate")?);
-    let burst = bucket.need("burst")?;
     // A bucket that cannot hold one packet would never let it pass.
-    let burst = fields::size(cx.notes, burst, cx.packet..=1 << 30);
+    let burst = fields::size(cx.notes, bucket.need("burst")?, cx.packet..=4 << 30);
     Ok(Some(RateModel::TokenBucket { rate: rate?, burst: burst? }))
 }
 
@@ -183,13 +203,9 @@ fn delay_model(cx: Context<'_>, node: &Node) -> Result<DelayModel, Noted> {
     match entry.key.as_str() {
         "uniform" => {
             let fields = Fields::read(notes, node, &keys::UNIFORM)?;
-            let (least, most) = (fields::span(notes, fields.need("min")?), fields.need("max")?);
-            let (min, max) = (least?, fields::span(notes, most)?);
-            if min > max {
-                let problem = Problem::new(most.at, format!("the longest delay ({max}) is below the shortest ({min})"));
-                return Err(notes.note(problem.remedy("exchange `min` and `max`")));
-            }
-            Ok(DelayModel::Uniform { min, max })
+            let min = fields::span(notes, fields.need("min")?);
+            let max = fields::span(notes, fields.need("max")?);
+            Ok(DelayModel::Uniform { min: min?, max: max? })
         }
         "normal" => {
             let fields = Fields::read(notes, node, &keys::NORMAL)?;
@@ -199,8 +215,8 @@ fn delay_model(cx: Context<'_>, node: &Node) -> Result<DelayModel, Noted> {
         }
         "pareto" => {
             let fields = Fields::read(notes, node, &keys::PARETO)?;
-            let scale = fields::positive_span(notes, fields.need("scale")?);
-            let shape = fields::number_over(notes, fields.need("shape")?, 1.0);
+            let scale = fields::span(notes, fields.need("scale")?);
+            let shape = fields::number(notes, fields.need("shape")?);
             Ok(DelayModel::Pareto { scale: scale?, shape: shape? })
         }
         _ => cx.traces.empirical(notes, node).map(DelayModel::Empirical),
@@ -253,21 +269,10 @@ fn loss(cx: Context<'_>, node: &Node) -> Result<LossModel, Noted> {
             let p32 = fields.with("p32", fields::probability)?.unwrap_or(0.0);
             let p23 = fields.with("p23", fields::probability)?.unwrap_or(1.0);
             let p14 = fields.with("p14", fields::probability)?.unwrap_or(0.0);
-            leave(notes, fields.at, "p13 and p14", p13 + p14)?;
-            leave(notes, fields.at, "p31 and p32", p31 + p32)?;
             Ok(LossModel::Markov4(Markov4 { p13, p31, p32, p23, p14 }))
         }
         _ => cx.traces.losses(notes, node).map(LossModel::Trace),
     }
-}
-
-/// The ways out of one state cannot be taken more often than always.
-fn leave(notes: &Notes, at: At, names: &str, sum: f64) -> Result<(), Noted> {
-    if sum <= 1.0 + 1e-12 {
-        return Ok(());
-    }
-    let problem = Problem::new(at, format!("{names} leave the same state and make more than 1 together"));
-    Err(notes.note(problem.remedy("lower one of the two")))
 }
 
 fn selector(notes: &Notes, node: &Node) -> Result<Selector, Noted> {

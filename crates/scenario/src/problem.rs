@@ -1,14 +1,14 @@
 //! What is wrong with a scenario, and where: texts with positions, problems, and how they are drawn.
 
-use std::cell::RefCell;
-use std::collections::BTreeSet;
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::Range;
 
 use annotate_snippets::{AnnotationKind, Group, Level, Origin, Renderer, Snippet, normalize_untrusted_str};
 
 /// Why a scenario cannot be run. Displays without colours, one paragraph a problem, each with file,
-/// line, column and remedy; [`render`](Self::render) also draws it with colours.
+/// line, column and remedy; [`coloured`](Self::coloured) also draws it for a terminal.
 #[derive(Clone, Debug)]
 pub struct ScenarioError {
     sources: Vec<Source>,
@@ -34,7 +34,7 @@ pub(crate) struct At {
 }
 
 /// One thing that is wrong.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug)]
 pub(crate) struct Problem {
     pub(crate) at: Option<At>,
     /// What is wrong, in one sentence.
@@ -53,7 +53,10 @@ pub(crate) struct Noted(());
 #[derive(Debug, Default)]
 pub(crate) struct Notes {
     sources: RefCell<Vec<Source>>,
-    problems: RefCell<BTreeSet<Problem>>,
+    /// By place and by what is wrong, which is once in however many cells.
+    problems: RefCell<BTreeMap<(Option<At>, String), Problem>>,
+    /// When the problems that are noted now arise; always, if empty.
+    when: Cell<&'static str>,
 }
 
 /// So many problems are drawn; who mends them sees the rest.
@@ -96,9 +99,19 @@ impl Notes {
     }
 
     /// Notes a problem. The same problem at the same place (in another cell) counts once.
-    pub(crate) fn note(&self, problem: Problem) -> Noted {
-        self.problems.borrow_mut().insert(problem);
+    pub(crate) fn note(&self, mut problem: Problem) -> Noted {
+        let mut problems = self.problems.borrow_mut();
+        let known = problems.contains_key(&(problem.at, problem.what.clone()));
+        if !known {
+            problem.what.push_str(self.when.get());
+            problems.entry((problem.at, problem.what.clone())).or_insert(problem);
+        }
         Noted(())
+    }
+
+    /// From now on, problems that were not noted before arise only `when`.
+    pub(crate) fn only(&self, when: &'static str) {
+        self.when.set(when);
     }
 
     /// Whether there are so many problems that looking for more is of no use.
@@ -110,9 +123,15 @@ impl Notes {
         self.problems.borrow().is_empty()
     }
 
+    /// Whether a problem lies within `at`.
+    pub(crate) fn concern(&self, at: At) -> bool {
+        let within = |p: At| p.source == at.source && p.start >= at.start && p.end <= at.end;
+        self.problems.borrow().keys().any(|(place, _)| place.is_some_and(within))
+    }
+
     /// The error that all problems make.
     pub(crate) fn into_error(self) -> ScenarioError {
-        let mut problems: Vec<_> = self.problems.into_inner().into_iter().collect();
+        let mut problems: Vec<_> = self.problems.into_inner().into_values().collect();
         let more = problems.len().saturating_sub(MOST_DRAWN);
         problems.truncate(MOST_DRAWN);
         ScenarioError { sources: self.sources.into_inner(), problems, more }
@@ -120,10 +139,13 @@ impl Notes {
 }
 
 impl ScenarioError {
-    /// The error as text, one paragraph a problem; with `colours`, for a terminal.
+    /// The error with a terminal's colours.
     #[must_use]
-    pub fn render(&self, colours: bool) -> String {
-        let renderer = if colours { Renderer::styled() } else { Renderer::plain() };
+    pub fn coloured(&self) -> String {
+        self.render(&Renderer::styled())
+    }
+
+    fn render(&self, renderer: &Renderer) -> String {
         let mut out = String::new();
         for problem in &self.problems {
             if !out.is_empty() {
@@ -193,7 +215,7 @@ impl Source {
 
 impl fmt::Display for ScenarioError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.render(false))
+        f.write_str(&self.render(&Renderer::plain()))
     }
 }
 

@@ -1,9 +1,12 @@
 //! Link profiles: the one home of their numbers and of where these come from.
 
+use std::fmt;
+
 use engine::{Rate, Span};
+use serde::Serialize;
 
 /// Two directions of a link with a name.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize)]
 pub struct Profile {
     /// Name in scenario files.
     pub name: &'static str,
@@ -20,7 +23,7 @@ pub struct Profile {
 }
 
 /// One direction of a profile.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct ProfileDirection {
     /// Constant rate; unlimited if absent.
     pub rate: Option<Rate>,
@@ -29,7 +32,8 @@ pub struct ProfileDirection {
 }
 
 /// How long a queue is where nothing is said.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum DefaultQueue {
     /// So many packets.
     Packets(u32),
@@ -41,6 +45,38 @@ pub enum DefaultQueue {
 #[must_use]
 pub fn profile(name: &str) -> Option<&'static Profile> {
     PROFILES.iter().find(|profile| profile.name == name)
+}
+
+impl Profile {
+    /// The profile as one line of JSON, quantities with their units.
+    #[must_use]
+    pub fn to_json(&self) -> String {
+        serde_json::to_string(self).unwrap_or_else(|_| unreachable!("a profile has only texts and numbers"))
+    }
+}
+
+impl fmt::Display for Profile {
+    /// Name and numbers in one line, what it is and where it comes from in another.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{:<22}up {:<26}down {:<26}queue {}", self.name, self.up, self.down, self.queue)?;
+        write!(f, "{:<22}{}: {}", "", self.title, self.source)
+    }
+}
+
+impl fmt::Display for ProfileDirection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let rate = self.rate.map_or("unlimited".to_owned(), |rate| rate.to_string());
+        f.pad(&format!("{rate}, {}", self.delay))
+    }
+}
+
+impl fmt::Display for DefaultQueue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Packets(packets) => write!(f, "{packets} packets"),
+            Self::BandwidthDelay => f.write_str("50 packets or one bandwidth-delay product"),
+        }
+    }
 }
 
 /// Every profile, in the order they are listed.
@@ -199,6 +235,16 @@ mod tests {
         assert_eq!(row("satellite-2"), (3, 18, 315, 315));
         assert_eq!(row("5g-1"), (88, 535, 6, 6));
         assert_eq!(row("5g-2"), (29, 592, 13, 13));
+    }
+
+    #[test]
+    fn a_profile_is_listed_with_its_numbers_and_its_source() {
+        let listed = profile("satellite-2").unwrap();
+        let text = listed.to_string();
+        for part in ["satellite-2", "up 3Mbit/s, 315ms", "down 18Mbit/s, 315ms", "50 packets", "Table IV"] {
+            assert!(text.contains(part), "{text}");
+        }
+        assert!(listed.to_json().contains(r#""up":{"rate":"3Mbit/s","delay":"315ms"}"#), "{}", listed.to_json());
     }
 
     #[test]

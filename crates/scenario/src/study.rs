@@ -26,7 +26,7 @@ pub(crate) struct Questions<'a> {
 const FLOW: &str = "flow";
 
 impl<'a> Questions<'a> {
-    pub(crate) fn new(notes: &'a Notes, root: &'a Node, run: &Variant, all: &'a [Variant]) -> Self {
+    pub(crate) fn new(notes: &'a Notes, root: &'a Node, run: &Variant, all: &[&'a Variant]) -> Self {
         let known = all.iter().flat_map(|variant| &variant.swept).collect();
         Self { notes, root, active: run.axes(), known }
     }
@@ -364,18 +364,12 @@ impl<'a> Questions<'a> {
         let values = self.known.iter().filter(|swept| swept.key == key).flat_map(|swept| &swept.values);
         let labels: Vec<&str> = values.map(|value| value.scalar.label.as_str()).collect();
         if !labels.contains(&label.as_str()) {
-            let mut valid: Vec<&str> = Vec::new();
-            for label in labels {
-                if !valid.contains(&label) {
-                    valid.push(label);
-                }
-            }
             return Err(fields::unknown(
                 self.notes,
                 node.at,
                 "value",
                 text,
-                valid,
+                labels,
                 &format!(" of `{key}`: it is not swept over"),
             ));
         }

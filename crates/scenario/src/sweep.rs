@@ -8,11 +8,13 @@ use measure::{Axis, Scalar};
 use crate::assign::{Scope, Target};
 use crate::fields::{self, Fields};
 use crate::keys;
-use crate::problem::{Noted, Notes, Problem};
+use crate::problem::{At, Noted, Notes, Problem};
 use crate::yaml::{Node, Value};
 
 /// Most cells of a plan, repeats included.
 pub(crate) const MOST_CELLS: u64 = 100_000;
+/// Most values that all cells are decoded from together.
+const MOST_VALUES: u64 = 50_000_000;
 
 /// One swept key.
 #[derive(Clone, Debug)]
@@ -36,6 +38,8 @@ pub(crate) struct Variant {
     pub(crate) swept: Vec<SweptKey>,
     /// Paths that `quick` or `--set` assigned.
     pub(crate) changed: Vec<Vec<String>>,
+    /// Where the sweep is written.
+    pub(crate) at: Option<At>,
 }
 
 impl Variant {
@@ -57,7 +61,12 @@ impl Variant {
                 swept.push(SweptKey { key: entry.key.clone(), target, values });
             }
         }
-        Ok(Self { root: root.clone(), swept, changed: Vec::new() })
+        let mut cell = root.clone();
+        if let Value::Map(entries) = &mut cell.value {
+            // Every cell starts from a copy: leave out what is none of its matter.
+            entries.retain(|entry| !["sweep", "quick", "expect", "figures", "findings"].contains(&entry.key.as_str()));
+        }
+        Ok(Self { root: cell, swept, changed: Vec::new(), at: root.entry("sweep").map(|entry| entry.key_at) })
     }
 
     /// Applies one change: a swept key gets other values, anything else is assigned.
@@ -72,30 +81,57 @@ impl Variant {
         }
     }
 
-    /// Number of points of the sweep.
-    pub(crate) fn points(&self) -> u64 {
-        self.swept.iter().fold(1, |points, swept| points.saturating_mul(swept.values.len() as u64))
+    /// Number of points of the sweep, if so many can be run `repeats` times.
+    pub(crate) fn checked_points(&self, notes: &Notes, repeats: u64) -> Result<u64, Noted> {
+        let points = self.swept.iter().fold(1, |points: u64, swept| points.saturating_mul(swept.values.len() as u64));
+        let cells = points.saturating_mul(repeats);
+        if cells > MOST_CELLS {
+            let problem = Problem::new(self.at, format!("this plan has {cells} cells"));
+            return Err(notes.note(problem.remedy(format!("a plan has at most {MOST_CELLS}: sweep over less"))));
+        }
+        if points.saturating_mul(self.root.count()) > MOST_VALUES {
+            let problem = Problem::new(self.at, format!("{points} cells of a file this long are too many"));
+            return Err(notes.note(problem.remedy("sweep over less, or take out what the sweep does not need")));
+        }
+        Ok(points)
     }
 
-    /// The tree of a point and its coordinates; the last key changes fastest.
-    pub(crate) fn point(&self, notes: &Notes, point: u64) -> Result<(Node, Vec<(String, Scalar)>), Noted> {
-        let mut left = point;
+    /// The tree of a point and its coordinates; the last key changes fastest. The key `except` is
+    /// left as the file has it.
+    pub(crate) fn point(
+        &self,
+        notes: &Notes,
+        point: u64,
+        except: Option<&SweptKey>,
+    ) -> Result<(Node, Vec<(String, Scalar)>), Noted> {
+        let mut rest = point;
         let mut chosen: Vec<(&SweptKey, &SweptValue)> = Vec::with_capacity(self.swept.len());
         for swept in self.swept.iter().rev() {
             let count = swept.values.len() as u64;
-            chosen.push((swept, &swept.values[(left % count) as usize]));
-            left /= count;
+            chosen.push((swept, &swept.values[(rest % count) as usize]));
+            rest /= count;
         }
         chosen.reverse();
         let mut root = self.root.clone();
         // Entries are picked last, so that what is set in each of them finds it.
         for pick in [false, true] {
-            for (swept, value) in chosen.iter().filter(|(swept, _)| swept.target.is_selector() == pick) {
+            let left = |swept: &SweptKey| except.is_some_and(|except| except.target.path == swept.target.path);
+            let applied = |swept: &SweptKey| swept.target.is_selector() == pick && !left(swept);
+            for (swept, value) in chosen.iter().filter(|(swept, _)| applied(swept)) {
                 swept.target.assign(notes, &mut root, &value.node)?;
             }
         }
         let coordinates = chosen.iter().map(|(swept, value)| (swept.key.clone(), value.scalar.clone())).collect();
         Ok((root, coordinates))
+    }
+
+    /// Keys that are swept over but also written, so that what is written goes unused: it must make
+    /// sense all the same.
+    pub(crate) fn overwritten(&self) -> impl Iterator<Item = &SweptKey> {
+        self.swept.iter().filter(|swept| {
+            let mut path = swept.target.path.iter();
+            path.try_fold(&self.root, |node, key| node.entry(key).map(|entry| &entry.node)).is_some()
+        })
     }
 
     /// The axes, for the study.

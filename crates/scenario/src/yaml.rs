@@ -43,6 +43,15 @@ impl Node {
         }
     }
 
+    /// Number of values in it.
+    pub(crate) fn count(&self) -> u64 {
+        match &self.value {
+            Value::Null | Value::Scalar(_) => 1,
+            Value::List(items) => 1 + items.iter().map(Self::count).sum::<u64>(),
+            Value::Map(entries) => 1 + entries.iter().map(|entry| entry.node.count()).sum::<u64>(),
+        }
+    }
+
     /// What kind of value this is, for messages.
     pub(crate) fn kind(&self) -> &'static str {
         match self.value {
