@@ -53,12 +53,7 @@ const LATE_SHARE: f64 = 0.01;
 const STALL_SHARE: f64 = 0.02;
 
 /// Runs the cells of a plan, several side by side, until none is left or the run is interrupted.
-pub(crate) fn run(
-    plan: &Plan,
-    mut todo: Queue,
-    jobs: Jobs,
-    results: &mut Results<'_>,
-) -> Result<Outcome, RunError> {
+pub(crate) fn run(plan: &Plan, mut todo: Queue, jobs: Jobs, results: &mut Results<'_>) -> Result<Outcome, RunError> {
     netio::machine::raise_descriptor_limit();
     iperf3::require(&plan.cells).map_err(CellError::from)?;
     let testbed = Arc::new(Testbed::start(plan.cells.len() == 1 || jobs == Jobs::Fixed(NonZeroUsize::MIN))?);
@@ -299,4 +294,3 @@ fn session(wire: String, jobs: Jobs) -> Session {
         )],
     }
 }
-

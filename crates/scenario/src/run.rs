@@ -101,11 +101,7 @@ pub enum RunError {
 /// # Errors
 ///
 /// See [`RunError`]. What was finished before is kept, and a run with `resume` goes on from there.
-pub fn run(
-    plan: &Plan,
-    options: &Options,
-    progress: &mut dyn FnMut(Progress<'_>),
-) -> Result<Outcome, RunError> {
+pub fn run(plan: &Plan, options: &Options, progress: &mut dyn FnMut(Progress<'_>)) -> Result<Outcome, RunError> {
     if options.executor == Executor::Virtual {
         simulate::check(&plan.cells)?;
     }
@@ -159,11 +155,7 @@ impl RunError {
 }
 
 impl<'a> Results<'a> {
-    fn open(
-        plan: &Plan,
-        options: &Options,
-        progress: &'a mut dyn FnMut(Progress<'_>),
-    ) -> Result<Self, RunError> {
+    fn open(plan: &Plan, options: &Options, progress: &'a mut dyn FnMut(Progress<'_>)) -> Result<Self, RunError> {
         require_room(plan, &options.out)?;
         let json = plan.to_json();
         let mut finished = vec![false; plan.cells.len()];

@@ -72,9 +72,7 @@ pub(super) fn wire_kind() -> Result<String, SetupError> {
 /// What the endpoints are told of a flow.
 pub(super) fn flow_spec(flow: &Flow, (from, to): &(End, End)) -> FlowSpec {
     let kind = match &flow.traffic {
-        Traffic::Tcp(tcp) => {
-            FlowKind::Tcp { rate: tcp.rate, write: tcp.write, congestion: tcp.congestion.clone() }
-        }
+        Traffic::Tcp(tcp) => FlowKind::Tcp { rate: tcp.rate, write: tcp.write, congestion: tcp.congestion.clone() },
         Traffic::Udp(udp) => FlowKind::Udp { rate: udp.rate, size: udp.size },
         Traffic::Ping(ping) => FlowKind::Ping { interval: ping.interval, size: ping.size },
     };

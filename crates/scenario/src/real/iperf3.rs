@@ -21,7 +21,9 @@ use crate::plan::{Cell, Flow, Tcp, TcpEngine, Traffic};
 #[derive(Debug, thiserror::Error)]
 pub enum Iperf3Error {
     /// It is not installed.
-    #[error("`engine: iperf3` needs iperf3, which is not installed; install it (Debian: `apt-get install iperf3`) or use `engine: own`")]
+    #[error(
+        "`engine: iperf3` needs iperf3, which is not installed; install it (Debian: `apt-get install iperf3`) or use `engine: own`"
+    )]
     Missing,
     /// It does not start.
     #[error("cannot start iperf3: {0}")]
