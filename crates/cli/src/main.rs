@@ -36,7 +36,7 @@ fn main() -> ExitCode {
         Command::Report(options) => results::report(&options),
         Command::Compare(options) => results::compare(&options),
         Command::Profiles(options) => show::profiles(&options),
-        Command::Link(options) => link::link(options),
+        Command::Link(options) => link::link(&options),
         Command::Completions { shell } => show::completions(shell),
         Command::Man { dir } => show::man(&dir),
     };

@@ -22,13 +22,12 @@ impl Shown {
         match step {
             Progress::Begun { cells, finished, cell_s, session } => {
                 let wire = session.wire.as_deref().unwrap_or("none");
-                let resumed = if *finished > 0 { format!(", {finished} of them finished before") } else { String::new() };
-                self.say(&format!(
-                    "{cells} cells of {cell_s:.0} s{resumed}; {} time, wire: {wire}",
-                    session.executor
-                ));
+                let resumed =
+                    if *finished > 0 { format!(", {finished} of them finished before") } else { String::new() };
+                self.say(&format!("{cells} cells of {cell_s:.0} s{resumed}; {} time, wire: {wire}", session.executor));
                 self.bar = ProgressBar::new(*cells as u64).with_position(*finished as u64);
-                let style = ProgressStyle::with_template("{bar:30} {pos}/{len} cells, {msg}{elapsed} gone, {eta} to go");
+                let style =
+                    ProgressStyle::with_template("{bar:30} {pos}/{len} cells, {msg}{elapsed} gone, {eta} to go");
                 self.bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
                 self.bar.reset_eta();
                 self.bar.enable_steady_tick(Duration::from_secs(1));

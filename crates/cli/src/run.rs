@@ -81,9 +81,14 @@ fn work(plan: &Plan, how: &scenario::RunOptions, json: bool) -> u8 {
 fn seed(options: &Run) -> Result<u64, u8> {
     match (&options.out, options.resume) {
         (Some(out), true) => measure::Recording::seed_of(out).map_err(|error| results::failed(&error)),
-        // The standard library's hash keys are drawn from the system. Short, so that it can be typed.
-        _ => Ok(RandomState::new().hash_one(SystemTime::now()) % 1_000_000_000),
+        _ => Ok(draw_seed()),
     }
+}
+
+/// A seed that nobody chose: the standard library's hash keys are drawn from the system. Short, so
+/// that it can be typed.
+pub(crate) fn draw_seed() -> u64 {
+    RandomState::new().hash_one(SystemTime::now()) % 1_000_000_000
 }
 
 fn default_out(plan: &Plan) -> PathBuf {

@@ -5,6 +5,7 @@
 
 mod arrival;
 pub mod clock;
+pub mod control;
 pub mod cpu;
 pub mod endpoint;
 mod error;
@@ -13,6 +14,7 @@ pub mod executor;
 pub mod machine;
 pub mod offload;
 pub mod port;
+pub mod process;
 pub mod sandbox;
 pub mod site;
 mod sys;

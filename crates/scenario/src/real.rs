@@ -2,6 +2,7 @@
 
 mod build;
 mod iperf3;
+pub(crate) mod live;
 
 use std::num::NonZeroUsize;
 use std::sync::Arc;
@@ -13,6 +14,7 @@ use std::time::{Duration, Instant};
 use engine::Span;
 use measure::event::{Machine, Session};
 use measure::{CellRecord, Health, Observation, Quantiles};
+use netio::clock::Epoch;
 use netio::cpu;
 use netio::endpoint::{EndpointError, Endpoints, Timing};
 use netio::executor::{AddError, CellReport, Dataplane, Options, Stopped};
@@ -53,12 +55,7 @@ const LATE_SHARE: f64 = 0.01;
 const STALL_SHARE: f64 = 0.02;
 
 /// Runs the cells of a plan, several side by side, until none is left or the run is interrupted.
-pub(crate) fn run(
-    plan: &Plan,
-    mut todo: Queue,
-    jobs: Jobs,
-    results: &mut Results<'_>,
-) -> Result<Outcome, RunError> {
+pub(crate) fn run(plan: &Plan, mut todo: Queue, jobs: Jobs, results: &mut Results<'_>) -> Result<Outcome, RunError> {
     netio::machine::raise_descriptor_limit();
     iperf3::require(&plan.cells).map_err(CellError::from)?;
     let testbed = Arc::new(Testbed::start(plan.cells.len() == 1 || jobs == Jobs::Fixed(NonZeroUsize::MIN))?);
@@ -96,6 +93,9 @@ pub(crate) fn run(
         }
         if let Some(load) = watch.look(&testbed)? {
             governor.look(load, running.cells.len());
+            if let Some(shift) = watch.clock_set() {
+                results.note(format!("the system clock was set by {shift:.3} s; nothing here runs on it"))?;
+            }
         }
     }
     Ok(if todo.is_empty() && running.cells.is_empty() { Outcome::Complete } else { Outcome::Interrupted })
@@ -139,19 +139,13 @@ impl Testbed {
     }
 
     fn measure(&self, cell: &Cell, built: Built) -> Result<Measured, CellError> {
-        let Built { spec, ends, directions } = built;
+        let Built { spec, applications, directions } = built;
         let handle = self.dataplane.add(spec)?;
-        let own = cell.flows.iter().zip(&ends).filter(|(flow, _)| !iperf3::is_for(flow));
-        let flows = own.map(|(flow, ends)| build::flow_spec(flow, ends)).collect();
-        let others: Vec<_> = cell
-            .flows
-            .iter()
-            .zip(&ends)
-            .zip(0..)
-            .filter(|((flow, _), _)| iperf3::is_for(flow))
-            .map(|((flow, ends), number)| iperf3::start(cell, flow, ends, number))
-            .collect::<Result<_, _>>()?;
-        let mut own = self.endpoints.run(flows, timing(cell))?.wait()?.into_iter();
+        let (iperf3, own): (Vec<_>, Vec<_>) = cell.flows.iter().partition(|flow| iperf3::is_for(flow));
+        let own = own.into_iter().map(|flow| build::flow_spec(flow, &applications)).collect();
+        let others = iperf3.into_iter().zip(0..).map(|(flow, number)| iperf3::start(cell, flow, &applications, number));
+        let others: Vec<_> = others.collect::<Result<_, _>>()?;
+        let mut own = self.endpoints.run(own, timing(cell))?.wait()?.into_iter();
         let mut others = others.into_iter();
         let observations = cell.flows.iter().map(|flow| {
             let observation = if iperf3::is_for(flow) { others.next().map(iperf3::Iperf3::wait) } else { own.next() };
@@ -197,12 +191,19 @@ struct Watch {
     packets: u64,
     late: u64,
     looked: Instant,
+    clock: Epoch,
 }
 
 impl Watch {
     fn start(testbed: &Testbed) -> Self {
         let totals = testbed.dataplane.totals().unwrap_or_default();
-        Self { machine: cpu::Machine::now(), packets: totals.packets, late: totals.late, looked: Instant::now() }
+        Self {
+            machine: cpu::Machine::now(),
+            packets: totals.packets,
+            late: totals.late,
+            looked: Instant::now(),
+            clock: Epoch::now(),
+        }
     }
 
     /// The load since the last look, once the governor's period has passed.
@@ -218,8 +219,22 @@ impl Watch {
             packets: totals.packets - self.packets,
             late: totals.late - self.late,
         };
-        *self = Self { machine, packets: totals.packets, late: totals.late, looked: Instant::now() };
+        self.machine = machine;
+        self.packets = totals.packets;
+        self.late = totals.late;
+        self.looked = Instant::now();
         Ok(Some(load))
+    }
+
+    /// By how many seconds somebody set the clock since this was last asked, if so. Slewing moves it
+    /// by a few milliseconds at most meanwhile.
+    fn clock_set(&mut self) -> Option<f64> {
+        let shift = self.clock.realtime_shift();
+        if shift.abs() < 50_000_000 {
+            return None;
+        }
+        self.clock = Epoch::now();
+        Some(shift as f64 / 1e9)
     }
 }
 
@@ -299,4 +314,3 @@ fn session(wire: String, jobs: Jobs) -> Session {
         )],
     }
 }
-

@@ -101,11 +101,7 @@ pub enum RunError {
 /// # Errors
 ///
 /// See [`RunError`]. What was finished before is kept, and a run with `resume` goes on from there.
-pub fn run(
-    plan: &Plan,
-    options: &Options,
-    progress: &mut dyn FnMut(Progress<'_>),
-) -> Result<Outcome, RunError> {
+pub fn run(plan: &Plan, options: &Options, progress: &mut dyn FnMut(Progress<'_>)) -> Result<Outcome, RunError> {
     if options.executor == Executor::Virtual {
         simulate::check(&plan.cells)?;
     }
@@ -159,11 +155,7 @@ impl RunError {
 }
 
 impl<'a> Results<'a> {
-    fn open(
-        plan: &Plan,
-        options: &Options,
-        progress: &'a mut dyn FnMut(Progress<'_>),
-    ) -> Result<Self, RunError> {
+    fn open(plan: &Plan, options: &Options, progress: &'a mut dyn FnMut(Progress<'_>)) -> Result<Self, RunError> {
         require_room(plan, &options.out)?;
         let json = plan.to_json();
         let mut finished = vec![false; plan.cells.len()];
@@ -210,10 +202,10 @@ impl<'a> Results<'a> {
     }
 
     /// Writes down something worth knowing.
-    pub(crate) fn note(&mut self, cell: Option<u32>, what: String) -> Result<(), RecordError> {
+    pub(crate) fn note(&mut self, what: String) -> Result<(), RecordError> {
         (self.progress)(Progress::Note(&what));
         let at_s = Some(self.started.elapsed().as_secs_f64());
-        self.recorder.event(&Event::Note(Note { at_s, cell, what, value: None }))
+        self.recorder.event(&Event::Note(Note { at_s, what, ..Note::default() }))
     }
 
     fn end(&mut self, executor: Executor, outcome: Outcome) -> Result<(), RecordError> {

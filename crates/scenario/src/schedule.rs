@@ -62,12 +62,6 @@ impl Queue {
         more
     }
 
-    /// How many cells wait.
-    #[must_use]
-    pub(crate) fn len(&self) -> usize {
-        self.waiting.len()
-    }
-
     /// Whether none waits.
     #[must_use]
     pub(crate) fn is_empty(&self) -> bool {

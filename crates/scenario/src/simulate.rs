@@ -17,7 +17,9 @@ use crate::topology::{Topology, VNI};
 #[derive(Debug, thiserror::Error)]
 pub enum SimulationError {
     /// smoltcp has no such congestion control.
-    #[error("flow `{flow}`: congestion control `{name}` does not exist in virtual time; use cubic or reno, or run without --virtual")]
+    #[error(
+        "flow `{flow}`: congestion control `{name}` does not exist in virtual time; use cubic or reno, or run without --virtual"
+    )]
     Congestion {
         /// The flow.
         flow: String,
@@ -61,9 +63,7 @@ pub(crate) fn session() -> Session {
 /// The first flow that cannot.
 pub(crate) fn check(cells: &[Cell]) -> Result<(), SimulationError> {
     cells.iter().flat_map(|cell| &cell.flows).try_for_each(|flow| match &flow.traffic {
-        Traffic::Tcp(Tcp { engine: TcpEngine::Iperf3, .. }) => {
-            Err(SimulationError::Iperf3 { flow: flow.name.clone() })
-        }
+        Traffic::Tcp(Tcp { engine: TcpEngine::Iperf3, .. }) => Err(SimulationError::Iperf3 { flow: flow.name.clone() }),
         Traffic::Tcp(tcp) => congestion(flow, tcp).map(drop),
         Traffic::Udp(_) | Traffic::Ping(_) => Ok(()),
     })
@@ -129,9 +129,8 @@ impl World {
         let topology = Topology::of(cell);
         let mut graph = Graph::new();
         let directions = cell::directions(cell, &mut graph)?;
-        let hosts = (0..cell.sites.len())
-            .map(|site| add_site(&mut graph, cell, &topology, &directions, site))
-            .collect();
+        let hosts =
+            (0..cell.sites.len()).map(|site| add_site(&mut graph, cell, &topology, &directions, site)).collect();
         let flows = cell.flows.iter().map(|_| Ends::default()).collect();
         Ok(Self { graph, topology, hosts, directions, flows, outlet: Discards::default() })
     }
@@ -231,8 +230,7 @@ impl World {
             Traffic::Udp(udp) => {
                 let sink = self.host(flow.to).map(|host| host.udp_sink(port));
                 let host = self.host(flow.from);
-                let source =
-                    host.map(|host| host.udp_source(port, (to, port), udp.rate, length(udp.size), flow.dscp));
+                let source = host.map(|host| host.udp_source(port, (to, port), udp.rate, length(udp.size), flow.dscp));
                 (source, sink)
             }
             Traffic::Ping(ping) => {

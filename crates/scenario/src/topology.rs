@@ -71,8 +71,7 @@ impl Topology {
                 routes: routes(site, &ends),
             })
             .collect();
-        let link_mtu =
-            if cell.path.vxlan { ETHERNET_MTU.max(cell.path.mtu + VXLAN_OVERHEAD) } else { cell.path.mtu };
+        let link_mtu = if cell.path.vxlan { ETHERNET_MTU.max(cell.path.mtu + VXLAN_OVERHEAD) } else { cell.path.mtu };
         Self { sites, links, link_mtu }
     }
 

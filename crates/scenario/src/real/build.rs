@@ -24,8 +24,8 @@ use crate::topology::{Topology, VNI};
 pub(super) struct Built {
     /// Its elements and wires.
     pub(super) spec: CellSpec,
-    /// Where the flows' sockets are made: source and destination of each.
-    pub(super) ends: Vec<(End, End)>,
+    /// Where each site's applications stand.
+    pub(super) applications: Vec<End>,
     /// The links' directions, up and down.
     pub(super) directions: Vec<[NodeId; 2]>,
 }
@@ -58,8 +58,7 @@ impl Built {
             let inside = if cell.path.vxlan { pod(&namespace, cell, &topology, site)? } else { namespace };
             applications.push(End { namespace: inside, address: topology.application(site) });
         }
-        let ends = cell.flows.iter().map(|flow| (applications[flow.from].clone(), applications[flow.to].clone()));
-        Ok(Self { ends: ends.collect(), directions, spec: CellSpec { epoch: Epoch::now(), graph, wires } })
+        Ok(Self { applications, directions, spec: CellSpec { epoch: Epoch::now(), graph, wires } })
     }
 }
 
@@ -70,15 +69,14 @@ pub(super) fn wire_kind() -> Result<String, SetupError> {
 }
 
 /// What the endpoints are told of a flow.
-pub(super) fn flow_spec(flow: &Flow, (from, to): &(End, End)) -> FlowSpec {
+pub(super) fn flow_spec(flow: &Flow, applications: &[End]) -> FlowSpec {
     let kind = match &flow.traffic {
-        Traffic::Tcp(tcp) => {
-            FlowKind::Tcp { rate: tcp.rate, write: tcp.write, congestion: tcp.congestion.clone() }
-        }
+        Traffic::Tcp(tcp) => FlowKind::Tcp { rate: tcp.rate, write: tcp.write, congestion: tcp.congestion.clone() },
         Traffic::Udp(udp) => FlowKind::Udp { rate: udp.rate, size: udp.size },
         Traffic::Ping(ping) => FlowKind::Ping { interval: ping.interval, size: ping.size },
     };
-    FlowSpec { from: from.clone(), to: to.clone(), start: flow.start, stop: flow.stop, dscp: flow.dscp, kind }
+    let (from, to) = (applications[flow.from].clone(), applications[flow.to].clone());
+    FlowSpec { from, to, start: flow.start, stop: flow.stop, dscp: flow.dscp, kind }
 }
 
 /// The link ends at a site: link, and which end of it.

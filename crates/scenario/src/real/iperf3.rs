@@ -21,7 +21,9 @@ use crate::plan::{Cell, Flow, Tcp, TcpEngine, Traffic};
 #[derive(Debug, thiserror::Error)]
 pub enum Iperf3Error {
     /// It is not installed.
-    #[error("`engine: iperf3` needs iperf3, which is not installed; install it (Debian: `apt-get install iperf3`) or use `engine: own`")]
+    #[error(
+        "`engine: iperf3` needs iperf3, which is not installed; install it (Debian: `apt-get install iperf3`) or use `engine: own`"
+    )]
     Missing,
     /// It does not start.
     #[error("cannot start iperf3: {0}")]
@@ -58,8 +60,9 @@ pub(super) fn require(cells: &[Cell]) -> Result<(), Iperf3Error> {
 }
 
 /// Starts a flow's server and client.
-pub(super) fn start(cell: &Cell, flow: &Flow, (from, to): &(End, End), number: u16) -> Result<Iperf3, Iperf3Error> {
+pub(super) fn start(cell: &Cell, flow: &Flow, applications: &[End], number: u16) -> Result<Iperf3, Iperf3Error> {
     let Traffic::Tcp(tcp) = &flow.traffic else { return Err(Iperf3Error::Missing) };
+    let (from, to) = (&applications[flow.from], &applications[flow.to]);
     let port = (FIRST_PORT + number).to_string();
     let seconds = |span: Span| format!("{}", span.as_secs_f64());
     let mut server = Command::new("iperf3");
