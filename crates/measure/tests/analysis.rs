@@ -123,7 +123,7 @@ fn decay_is_where_it_stays_below() {
     let mut recording = shaped("decay", &[2.0, 1.7, 2.0, 1.9, 1.7, 1.0], &[1.5, 1.5, 1.5, 1.5, 1.5, 1.0]);
     let at_4 = found(&mut recording, decay(), (Some(0.03), Some(0.04)));
     assert_eq!((at_4.verdict, at_4.value), (Verdict::Holds, Some(0.04)));
-    assert_eq!(at_4.measured, "from radio.loss 0.04 (not yet at 0.03) (lidar, 5g-1, host)");
+    assert_eq!(at_4.measured, "decays from radio.loss 0.04 on (lidar, 5g-1, host); not yet at 0.03");
     let parts: Vec<_> = at_4.parts.iter().map(|p| (p.label.as_str(), p.value, p.before)).collect();
     let expected =
         [("infotainment, 5g-1, host", Some(0.05), Some(0.04)), ("lidar, 5g-1, host", Some(0.04), Some(0.03))];
@@ -149,7 +149,7 @@ fn convergence_is_where_all_series_stay_close() {
     let met = found(&mut recording, rule(), (Some(0.02), Some(0.04)));
     // Close at 0.01 too, but not from there on.
     assert_eq!((met.verdict, met.value), (Verdict::Holds, Some(0.03)));
-    assert_eq!(met.measured, "from radio.loss 0.03 (not yet at 0.02) (5g-1, host)");
+    assert_eq!(met.measured, "meet from radio.loss 0.03 on (5g-1, host); not yet at 0.02");
     // Where a series is missing, whether all have met cannot be said.
     recording.cells.retain(|c| c.coordinates[2].1.label != "0.04" || c.flows[0].flow != "lidar");
     let met = found(&mut recording, rule(), (Some(0.02), Some(0.04)));

@@ -1,1 +1,15 @@
-//! From a recording to one HTML file.
+//! From a recording to one HTML file that works offline, and two recordings side by side.
+
+#![forbid(unsafe_code)]
+
+mod compare;
+mod cost;
+mod figures;
+mod html;
+mod page;
+
+pub use compare::Comparison;
+pub use page::{html, write};
+
+/// The version that stands in a page's footer.
+const VERSION: &str = env!("CARGO_PKG_VERSION");

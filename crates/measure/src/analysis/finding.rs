@@ -154,7 +154,7 @@ fn decay(selected: &[&Group], metric: Metric, over: &str, share: f64) -> Outcome
     let first = parts.iter().filter(|p| p.value.is_some()).min_by(|a, b| later(a).total_cmp(&later(b)));
     let measured = match first {
         None => "never decays".to_string(),
-        Some(part) => format!("{} ({})", at(over, part), part.label),
+        Some(part) => format!("decays {}", at(over, part)),
     };
     Outcome { judged: true, value: first.and_then(|p| p.value), measured, parts, cost: None }
 }
@@ -180,8 +180,8 @@ fn converge(selected: &[&Group], metric: Metric, over: &str, series: &str, withi
     }
     let last = parts.iter().max_by(|a, b| later(a).total_cmp(&later(b)));
     let (value, measured) = match last {
-        Some(part @ Part { value: Some(_), .. }) => (part.value, with_label(at(over, part), &part.label)),
-        Some(part) => (None, with_label("never meet".to_string(), &part.label)),
+        Some(part @ Part { value: Some(_), .. }) => (part.value, format!("meet {}", at(over, part))),
+        Some(part) => (None, format!("never meet{}", bracketed(&part.label))),
         None => (None, String::new()),
     };
     Outcome { judged: true, value, measured, parts, cost: None }
@@ -229,15 +229,15 @@ fn later(part: &Part) -> f64 {
 }
 
 fn at(over: &str, part: &Part) -> String {
-    let value = part.value.unwrap_or(f64::INFINITY);
+    let (value, label) = (plain(part.value.unwrap_or(f64::INFINITY)), bracketed(&part.label));
     match part.before {
-        Some(before) => format!("from {over} {} (not yet at {})", plain(value), plain(before)),
-        None => format!("from {over} {}, the lowest", plain(value)),
+        Some(before) => format!("from {over} {value} on{label}; not yet at {}", plain(before)),
+        None => format!("from {over} {value} on{label}, the lowest of all"),
     }
 }
 
-fn with_label(text: String, label: &str) -> String {
-    if label.is_empty() { text } else { format!("{text} ({label})") }
+fn bracketed(label: &str) -> String {
+    if label.is_empty() { String::new() } else { format!(" ({label})") }
 }
 
 fn lowest_share(selected: &[&Group], metric: Metric) -> Outcome {
