@@ -10,7 +10,7 @@ use crate::Scalar;
 /// A name out of a small set: a constant where it is made, owned where it is read from a file.
 pub type Name = Cow<'static, str>;
 
-/// Name of the histogram of lateness among a cell's; delays are `delay.` and the flow's name.
+/// Name of the histogram of lateness among a cell's; those of a flow are `FLOW.delay` and `FLOW.rtt`.
 pub const LATENESS: &str = "lateness";
 
 /// One cell that ran to its end.
@@ -32,7 +32,7 @@ pub struct CellRecord {
     pub pipes: Vec<PipeRecord>,
     /// What the machine did.
     pub health: Health,
-    /// Lateness of sent packets in ns ([`LATENESS`]) and one-way delays in ns, by name.
+    /// Lateness of sent packets ([`LATENESS`]), one-way delays and round-trip times in ns, by name.
     pub histograms: Vec<(String, Histogram<u64>)>,
 }
 

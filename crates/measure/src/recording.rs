@@ -68,6 +68,15 @@ impl Recording {
         Ok(Self { dir: dir.to_path_buf(), outline, plan, cells: cells.into_values().collect(), events })
     }
 
+    /// The seed of the run in `dir`, which need not have finished a cell.
+    ///
+    /// # Errors
+    /// As [`load`](Self::load).
+    pub fn seed_of(dir: &Path) -> Result<u64, RecordError> {
+        let (path, text) = read_plan(dir)?;
+        Ok(outline(&path, &text)?.seed)
+    }
+
     /// How the run was made, session by session.
     pub fn sessions(&self) -> impl Iterator<Item = &Session> {
         self.events.iter().filter_map(|event| if let Event::Session(session) = event { Some(session) } else { None })

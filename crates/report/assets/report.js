@@ -31,18 +31,20 @@ const sample = (index, dash) => {
 };
 
 function drawPanel(figure, panel, host, key) {
+  const positive = figure.scale === "log" ? (y) => y > 0 ? y : null : (y) => y;
+  const points = (ys) => ys.map((y) => y === false ? undefined : y == null ? null : positive(y));
   const values = [panel.x], series = [{}], bands = [], lines = [];
   for (const s of panel.series) {
     lines.push(values.length);
     const index = s.colour;
-    values.push(s.y);
+    values.push(points(s.y));
     series.push({
       label: s.label, show: s.shown, width: 2, dash: dashes[s.dash % dashes.length], stroke: () => css(`--s${index % 8}`),
       points: { show: true, size: 5, width: 1, fill: () => css(`--s${index % 8}`), stroke: () => css(`--s${index % 8}`) },
     });
     if (s.high) {
       const at = values.length;
-      values.push(s.high, s.low);
+      values.push(points(s.high), points(s.low));
       const edge = { label: s.label, show: s.shown, stroke: "transparent", points: { show: false } };
       series.push({ ...edge }, { ...edge });
       bands.push({ series: [at, at + 1], fill: () => css(`--s${index % 8}`) + "2e" });
@@ -72,14 +74,14 @@ function drawPanel(figure, panel, host, key) {
       })],
       draw: [() => { host.dataset.drawn = "1"; }],
     },
-  }, logarithmic ? values.map((v, i) => i === 0 ? v : v.map((y) => y > 0 ? y : null)) : values, host);
+  }, values, host);
   return { plot, host, lines, panel };
 }
 
 function figures() {
   data.figures.forEach((figure, f) => {
     const section = document.querySelector(`[data-figure="${f}"]`);
-    const all = figure.panels.flatMap((p) => p.series.flatMap((s) => [...s.y, ...(s.high || []), ...(s.low || [])])).filter((y) => y != null);
+    const all = figure.panels.flatMap((p) => p.series.flatMap((s) => [...s.y, ...(s.high || []), ...(s.low || [])])).filter(Number.isFinite);
     figure.high = Math.max(...all, 0) || 1;
     figure.low = Math.min(...all.filter((y) => y > 0), figure.high);
     const entries = figure.panels.map((panel, p) => {
@@ -132,7 +134,7 @@ function table(spec) {
   if (!box) return;
   const { columns, rows } = spec, said = box.querySelector(".count"), body = el("tbody"), head = el("tr");
   let order = { column: -1, up: true };
-  const shown = (v, column) => v == null ? "" : typeof v === "number" && column.digits ? digits(v) : String(v);
+  const shown = (v, column) => v == null ? "" : typeof v !== "number" || !column.digits ? String(v) : column.digits === true ? digits(v) : v.toFixed(column.digits);
   const texts = rows.map((row) => row.map((v) => v == null ? "" : String(v)).join(" ").toLowerCase());
   const render = () => {
     const words = box.querySelector(".search").value.toLowerCase().split(/\s+/).filter(Boolean);

@@ -6,8 +6,7 @@ mod synthetic;
 
 use std::path::PathBuf;
 
-use measure::{Analysis, Recording};
-use report::Comparison;
+use measure::{Analysis, Recording, write_whole};
 use synthetic::{Wish, record};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -15,12 +14,14 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let full = Wish { spoiled: vec![100, 313], ..Wish::default() };
     let repeated =
         Wish { repeats: 5, losses: vec![0, 3, 7], seed: 7, overlay: 0.93, version: "0.2.0".into(), ..full.clone() };
+    let mut recordings = Vec::new();
     for (name, wish) in [("full", &full), ("repeated", &repeated)] {
-        record(&dir.join(name), wish);
-        report::write(&dir.join(name))?;
+        let results = dir.join(name);
+        record(&results, wish);
+        let recording = Recording::load(&results)?;
+        write_whole(&results.join("report.html"), report::page(&recording, &Analysis::of(&recording)).as_bytes())?;
+        recordings.push(recording);
     }
-    let (a, b) = (Recording::load(&dir.join("full"))?, Recording::load(&dir.join("repeated"))?);
-    let (of_a, of_b) = (Analysis::of(&a), Analysis::of(&b));
-    std::fs::write(dir.join("compare.html"), Comparison::of((&a, &of_a), (&b, &of_b)).html())?;
+    write_whole(&dir.join("compare.html"), report::comparison(&recordings[0], &recordings[1]).as_bytes())?;
     Ok(())
 }

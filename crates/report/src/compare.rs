@@ -13,8 +13,21 @@ use serde_json::Value;
 /// Differences of plan that are listed; there may be more.
 const MOST_DIFFERENCES: usize = 60;
 
-/// Two recordings, A and B, side by side. Ratios are B over A.
-pub struct Comparison<'a> {
+/// Two recordings, A and B, side by side as one HTML file that works offline.
+#[must_use]
+pub fn comparison(a: &Recording, b: &Recording) -> String {
+    Comparison::of((a, &Analysis::of(a)), (b, &Analysis::of(b))).html()
+}
+
+/// The same as text, in lines of at most `width` characters where that can be. Of long tables the
+/// rows that differ most are shown; the page has all.
+#[must_use]
+pub fn comparison_text(a: &Recording, b: &Recording, width: usize) -> String {
+    Comparison::of((a, &Analysis::of(a)), (b, &Analysis::of(b))).text(width)
+}
+
+/// Two recordings, A and B. Ratios are B over A.
+struct Comparison<'a> {
     a: Side<'a>,
     b: Side<'a>,
     /// Where the plans differ.
@@ -51,9 +64,7 @@ struct Row {
 }
 
 impl<'a> Comparison<'a> {
-    /// Lays two analysed recordings side by side.
-    #[must_use]
-    pub fn of(a: (&'a Recording, &'a Analysis<'a>), b: (&'a Recording, &'a Analysis<'a>)) -> Self {
+    fn of(a: (&'a Recording, &'a Analysis<'a>), b: (&'a Recording, &'a Analysis<'a>)) -> Self {
         let (a, b) = (Side { recording: a.0, analysis: a.1 }, Side { recording: b.0, analysis: b.1 });
         let figures = [&a, &b].map(|side| &side.recording.outline.study.figures).into_iter().flatten();
         let drawn: BTreeSet<Metric> = figures.map(|figure| figure.y).collect();
@@ -77,10 +88,12 @@ impl<'a> Comparison<'a> {
         }
     }
 
-    /// Names of the columns that tell rows apart.
+    /// Names of the columns that tell rows apart: axes, and the flow unless an axis picks it.
     fn row_names(&self) -> Vec<String> {
-        let axes = self.a.recording.outline.study.axes.iter().map(|axis| axis.key.clone());
-        axes.chain(["flow".to_string()]).collect()
+        let rows = || self.metrics.iter().flat_map(|compared| &compared.rows);
+        let picked = |row: &Row| row.labels.split_last().is_some_and(|(flow, axes)| axes.contains(flow));
+        let flow = (!rows().all(picked)).then(|| "flow".to_string());
+        self.a.recording.outline.study.axes.iter().map(|axis| axis.key.clone()).chain(flow).collect()
     }
 }
 

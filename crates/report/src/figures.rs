@@ -116,7 +116,9 @@ fn panel_data(panel: &Drawn, factor: f64) -> Value {
         .iter()
         .map(|line| {
             let at = |x: &f64| line.series.points.iter().position(|(here, _)| here == x);
-            let y: Vec<Option<f64>> = xs.iter().map(|x| line.series.points[at(x)?].1.map(short)).collect();
+            // `null` is a gap; `false` is a place where the line was never to have a point, and goes on.
+            let y: Vec<Value> =
+                xs.iter().map(|x| at(x).map_or(json!(false), |i| json!(line.series.points[i].1.map(short)))).collect();
             let band = |pick: fn((f64, f64)) -> f64| -> Vec<Option<f64>> {
                 xs.iter().map(|x| line.series.bands[at(x)?].map(|band| short(pick(band)))).collect()
             };

@@ -8,8 +8,8 @@ mod figures;
 mod html;
 mod page;
 
-pub use compare::Comparison;
-pub use page::{html, write};
+pub use compare::{comparison, comparison_text};
+pub use page::page;
 
 /// The version that stands in a page's footer.
 const VERSION: &str = env!("CARGO_PKG_VERSION");

@@ -2,31 +2,19 @@
 
 use std::collections::HashSet;
 use std::fmt::Write;
-use std::path::{Path, PathBuf};
 
 use measure::analysis::{Analysis, Found, HealthSummary};
 use measure::format::{count, duration, quantity};
-use measure::{Metric, RecordError, Recording, Unit, Verdict, summary, write_whole};
+use measure::{Metric, Recording, Unit, Verdict, summary};
 use serde_json::{Value, json};
 
 use crate::figures::{self, column_unit};
 use crate::html::{Page, Text, class, details, facts, icon, tag, tiles};
 use crate::{VERSION, cost};
 
-/// Reads the results directory `dir` and writes its `report.html`, whose path it gives.
-///
-/// # Errors
-/// Those of [`Recording::load`] and [`write_whole`].
-pub fn write(dir: &Path) -> Result<PathBuf, RecordError> {
-    let recording = Recording::load(dir)?;
-    let path = dir.join("report.html");
-    write_whole(&path, html(&recording, &Analysis::of(&recording)).as_bytes())?;
-    Ok(path)
-}
-
 /// The report as one HTML file. The same recording gives the same report.
 #[must_use]
-pub fn html(recording: &Recording, analysis: &Analysis) -> String {
+pub fn page(recording: &Recording, analysis: &Analysis) -> String {
     let study = &recording.outline.study;
     let mut page = Page {
         title: format!("{} · Narrows", recording.outline.name),

@@ -105,7 +105,7 @@ pub(crate) fn find(finding: &Finding, groups: &[Group], study: &Study, seed: u64
     }
     Found {
         source: finding.source.clone(),
-        paper: finding.paper.clone(),
+        paper: finding.paper.trim().to_string(),
         rule: rule_in_words(&finding.rule),
         measured: outcome.measured,
         value: outcome.value,

@@ -13,9 +13,7 @@ use crate::html::{Page, Text, details, tiles};
 use crate::page::{cells_box, column, four_digits};
 
 impl Comparison<'_> {
-    /// The comparison as one HTML file that works offline.
-    #[must_use]
-    pub fn html(&self) -> String {
+    pub(super) fn html(&self) -> String {
         let names = [&self.a, &self.b].map(|side| side.recording.outline.name.as_str());
         let title = if names[0] == names[1] { format!("{}: A and B", names[0]) } else { names.join(" and ") };
         let mut page = Page {
@@ -139,7 +137,7 @@ impl Comparison<'_> {
                     if a == b { Text(word).to_string() } else { format!("<strong>{}</strong>", Text(word)) }
                 };
                 format!(
-                    "<tr><td>{}</td><td data-name=\"A\">{}</td><td data-name=\"B\">{}</td></tr>",
+                    "<tr><td>{}</td><td data-name=\"A\" class=\"word\">{}</td><td data-name=\"B\" class=\"word\">{}</td></tr>",
                     Text(what),
                     mark(a),
                     mark(b)
@@ -158,14 +156,15 @@ impl Comparison<'_> {
         let mut body = String::from(
             "<p class=\"note\">Ratios of medians, B over A. From three repeats on each side with the percentile bootstrap's 95 % interval.</p>",
         );
+        let names = self.row_names();
         for (number, compared) in self.metrics.iter().enumerate() {
             let id = format!("compared-{number}");
             let (factor, unit) = column_unit(compared.metric);
             let name = compared.metric.name();
             let with_unit = if unit.is_empty() { name.to_string() } else { format!("{name}, {unit}") };
-            let mut columns: Vec<_> = self.row_names().iter().map(|name| column(name, false)).collect();
+            let mut columns: Vec<_> = names.iter().map(|name| column(name, false)).collect();
             columns.extend([column(&format!("A: {with_unit}"), true), column(&format!("B: {with_unit}"), true)]);
-            columns.extend(["ratio", "from", "to"].map(|name| column(name, true)));
+            columns.extend(["ratio", "from", "to"].map(|name| json!({"name": name, "kind": "num", "digits": 3})));
             let rows: Vec<_> = compared
                 .rows
                 .iter()
@@ -173,7 +172,7 @@ impl Comparison<'_> {
                     let value = |v: Option<f64>| json!(v.map(|v| four_digits(v / factor)));
                     let ratio = |v: Option<f64>| json!(v.map(four_digits));
                     let interval = row.interval.as_ref();
-                    let mut cells: Vec<_> = row.labels.iter().map(|label| json!(label)).collect();
+                    let mut cells: Vec<_> = row.labels.iter().zip(&names).map(|(label, _)| json!(label)).collect();
                     cells.extend([value(row.a), value(row.b), ratio(row.ratio)]);
                     cells.extend([ratio(interval.map(|e| e.low)), ratio(interval.map(|e| e.high))]);
                     cells

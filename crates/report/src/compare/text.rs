@@ -11,13 +11,9 @@ use super::{Compared, Comparison, Row, Side};
 const MOST_ROWS: usize = 40;
 /// Entries of a list that are printed.
 const MOST_NAMES: usize = 10;
-/// Characters of a value of a plan that are printed.
-const MOST_CHARACTERS: usize = 60;
 
 impl Comparison<'_> {
-    /// The comparison as text. Of long tables the rows that differ most are shown; the page has all.
-    #[must_use]
-    pub fn text(&self) -> String {
+    pub(super) fn text(&self, width: usize) -> String {
         let mut out = String::new();
         for (name, side) in [("A", &self.a), ("B", &self.b)] {
             let _ = writeln!(out, "{name}  {}", heading(side));
@@ -43,9 +39,10 @@ impl Comparison<'_> {
         } else {
             out.push_str("\nThe plans differ\n");
             for difference in &self.differences {
-                let side = |value: &Option<String>| value.as_deref().map_or("-".to_string(), short);
-                let _ =
-                    writeln!(out, "  {}: {} | {}", difference.place, side(&difference.left), side(&difference.right));
+                let place = format!("  {}: ", difference.place);
+                let room = width.saturating_sub(place.chars().count() + 3) / 2;
+                let side = |value: &Option<String>| value.as_deref().map_or("-".to_string(), |v| short(v, room));
+                let _ = writeln!(out, "{place}{} | {}", side(&difference.left), side(&difference.right));
             }
         }
         out
@@ -144,11 +141,11 @@ fn some(names: &[String]) -> String {
     if more > 0 { format!("{shown}; and {more} more") } else { shown }
 }
 
-/// On one line, cut to what a terminal shows.
-fn short(value: &str) -> String {
-    let line = value.replace('\n', " ⏎ ");
-    if line.chars().count() <= MOST_CHARACTERS {
+/// On one line, cut to `room` characters, but never to fewer than twelve.
+fn short(value: &str, room: usize) -> String {
+    let (line, room) = (value.replace('\n', " ⏎ "), room.max(12));
+    if line.chars().count() <= room {
         return line;
     }
-    line.chars().take(MOST_CHARACTERS - 1).chain(['…']).collect()
+    line.chars().take(room - 1).chain(['…']).collect()
 }
