@@ -68,7 +68,7 @@ impl Scale {
 fn row(label: &str, ratio: &PairedRatio, scale: &Scale) -> String {
     let Estimate { value, low, high, n } = ratio.median;
     format!(
-        r#"<tr><th scope="row">{}</th><td class="plotcell"><svg aria-hidden="true"><line class="one" x1="{one:.2}%" x2="{one:.2}%" y1="0" y2="100%"/><line class="span" x1="{from:.2}%" x2="{to:.2}%" y1="50%" y2="50%"/><circle class="dot" cx="{at:.2}%" cy="50%" r="4.5"/></svg></td><td class="num">{} ({} to {})</td><td class="num wide">{n}</td></tr>"#,
+        r#"<tr><th scope="row">{}</th><td class="plotcell"><svg aria-hidden="true"><line class="one" x1="{one:.2}%" x2="{one:.2}%" y1="0" y2="100%"/><line class="span" x1="{from:.2}%" x2="{to:.2}%" y1="50%" y2="50%"/><circle class="dot" cx="{at:.2}%" cy="50%" r="4.5"/></svg></td><td class="num"><span>{}</span> <span>({} to {})</span></td><td class="num wide">{n}</td></tr>"#,
         Text(label),
         digits3(value),
         digits3(low),

@@ -40,7 +40,8 @@ pub(crate) fn panels(figure: &Figure, analysis: &Analysis) -> Vec<Drawn> {
     }
     labels.sort_by_key(|(omitted, _)| *omitted);
     let looks = |label: &str| labels.iter().position(|(_, known)| known == label).unwrap_or_default();
-    let panel = |(panel, lines): (&measure::Panel, Vec<Series>)| {
+    let panel = |(panel, mut lines): (&measure::Panel, Vec<Series>)| {
+        lines.sort_by_key(|line| line.omitted);
         let groups = analysis.groups.iter().filter(|g| g.is_in(&panel.select));
         let words = panel.select.0.iter().map(|(key, labels)| format!("{key} {}", labels.join(", ")));
         Drawn {

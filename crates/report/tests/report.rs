@@ -215,7 +215,7 @@ fn two_recordings_are_laid_side_by_side() {
     elements(&html);
     let data = data(&html);
     let lines = data["figures"][0]["panels"][0]["series"].as_array().unwrap();
-    assert_eq!((lines.len(), &lines[0]["label"], &lines[1]["label"]), (12, &json!("gmdss · A"), &json!("gmdss · B")));
+    assert_eq!((lines.len(), &lines[0]["label"], &lines[1]["label"]), (12, &json!("1000k · A"), &json!("1000k · B")));
     // A has no point at 0.05, which is no gap in its line.
     assert_eq!((&lines[0]["y"][2], lines[0]["y"][1].is_number()), (&json!(false), true));
     // The overlay became slower at no loss, and the interval says so.
@@ -292,15 +292,15 @@ fn a_browser_draws_the_charts_without_an_error() {
                 "data-charts=\"8\"",
                 "data-blank=\"0\"",
                 "data-wide=\"true\"",
-                "data-pressed=\"true\"",
+                "data-pressed=\"false\"",
                 "data-sorted=\"ascending\"",
                 "data-paint=\"rgb(16, 22, 28)\"",
             ] {
                 assert!(root.contains(expected), "{expected}, {name} at {size}: {root}");
             }
             if name == "full" {
-                // Values of gmdss to lidar at the second loss, and the rows of one service on one link.
-                assert!(root.contains("data-values=\"0.01 0.1 0.5 1 "), "{size}: {root}");
+                // Values of 1000k to lidar at the second loss, and the rows of one service on one link.
+                assert!(root.contains("data-values=\"1 1.5 1."), "{size}: {root}");
                 assert!(root.contains("data-found=\"18 of 432 rows\""), "{size}: {root}");
             }
         }
