@@ -32,7 +32,15 @@ const digits = (v) => {
 
 // Figures
 const dashes = [[], [9, 4], [2, 3], [9, 3, 2, 3], [14, 4], [5, 3], [2, 6], [14, 3, 2, 3, 2, 3]];
-const plots = [];
+const plots = new Map(); // by the element they stand in
+const fit = new ResizeObserver((changes) => {
+  for (const { target, contentRect } of changes) {
+    const plot = plots.get(target);
+    const { width, height } = contentRect;
+    const changed = Math.abs(plot.width - width) > 1 || Math.abs(plot.height - height) > 1;
+    if (width > 0 && changed) plot.setSize({ width, height });
+  }
+});
 const sample = (index, dash) => {
   const ns = "http://www.w3.org/2000/svg",
     svg = document.createElementNS(ns, "svg"),
@@ -48,39 +56,44 @@ const sample = (index, dash) => {
   return svg;
 };
 
-function drawPanel(figure, panel, host, key) {
-  const positive = figure.scale === "log" ? (y) => (y > 0 ? y : null) : (y) => y;
-  const points = (ys) => ys.map((y) => (y === false ? undefined : y == null ? null : positive(y)));
-  const values = [panel.x],
-    series = [{}],
-    bands = [],
-    lines = [];
-  for (const s of panel.series) {
-    lines.push(values.length);
-    const index = s.colour;
-    values.push(points(s.y));
+// What uPlot draws of a panel: its values, lines and bands.
+function linesOf(panel, logarithmic) {
+  const points = (ys) => ys.map((y) => (y === false ? undefined : logarithmic && !(y > 0) ? null : y));
+  const values = [panel.x];
+  const series = [{}];
+  const bands = [];
+  for (const line of panel.series) {
+    const ink = () => colour(`--s${line.colour % 8}`);
+    values.push(points(line.y));
     series.push({
-      label: s.label,
-      show: s.shown,
+      show: line.shown,
       width: 2,
-      dash: dashes[s.dash % dashes.length],
-      stroke: () => colour(`--s${index % 8}`),
-      points: {
-        show: true,
-        size: 5,
-        width: 1,
-        fill: () => colour(`--s${index % 8}`),
-        stroke: () => colour(`--s${index % 8}`),
-      },
+      dash: dashes[line.dash % dashes.length],
+      stroke: ink,
+      points: { show: true, size: 5, width: 1, fill: ink, stroke: ink },
     });
-    if (s.high) {
-      const at = values.length;
-      values.push(points(s.high), points(s.low));
-      const edge = { label: s.label, show: s.shown, stroke: "transparent", points: { show: false } };
-      series.push({ ...edge }, { ...edge });
-      bands.push({ series: [at, at + 1], fill: () => colour(`--s${index % 8}`, 18) });
-    }
   }
+  for (const line of panel.series.filter((line) => line.high)) {
+    bands.push({ series: [values.length, values.length + 1], fill: () => colour(`--s${line.colour % 8}`, 18) });
+    values.push(points(line.high), points(line.low));
+    const edge = { show: line.shown, stroke: "transparent", points: { show: false } };
+    series.push({ ...edge }, { ...edge });
+  }
+  return { values, series, bands };
+}
+
+// All panels of a figure share the range of what is shown, so that they compare at a glance.
+function rangeOf(figure, logarithmic) {
+  const shown = figure.panels.flatMap((panel) => panel.series.filter((line) => line.shown));
+  const ys = shown.flatMap((line) => [...line.y, ...(line.high ?? []), ...(line.low ?? [])]).filter(Number.isFinite);
+  const high = Math.max(...ys, 0) || 1;
+  const low = Math.min(...ys.filter((y) => y > 0), high);
+  return logarithmic ? [low * 0.8, high * 1.25] : [0, high * 1.06];
+}
+
+function drawPanel(figure, panel, host, outputs, sync) {
+  const logarithmic = figure.scale === "log";
+  const { values, series, bands } = linesOf(panel, logarithmic);
   const axis = (extra) => ({
     stroke: () => colour("--muted"),
     font,
@@ -88,126 +101,76 @@ function drawPanel(figure, panel, host, key) {
     labelSize: 20,
     grid: { stroke: () => colour("--line"), width: 1 },
     ticks: { stroke: () => colour("--line"), width: 1, size: 4 },
+    values: (_, splits) => splits.map((v) => (v == null ? null : digits(v))),
     ...extra,
   });
-  const logarithmic = figure.scale === "log";
-  const plot = new uPlot(
-    {
-      width: host.clientWidth,
-      height: host.clientHeight,
-      legend: { show: false },
-      cursor: { sync: { key, setSeries: false }, drag: { x: false, y: false }, points: { size: 8 } },
-      scales: {
-        x: {
-          time: false,
-          range: (u, low, high) => {
-            const pad = (high - low || 1) * 0.02;
-            return [low - pad, high + pad];
-          },
-        },
-        y: logarithmic
-          ? { distr: 3, range: (u, low, high) => uPlot.rangeLog(figure.low, figure.high, 10, false) }
-          : { range: [0, figure.high * 1.06] },
-      },
-      axes: [
-        axis({
-          label: figure.xTitle,
-          size: 30,
-          space: 34,
-          values: (u, splits) => splits.map((v) => (v == null ? null : digits(v))),
-        }),
-        axis({
-          label: figure.yTitle,
-          size: 46,
-          space: 28,
-          values: (u, splits) => splits.map((v) => (v == null ? null : digits(v))),
-        }),
-      ],
-      series,
-      bands,
-      hooks: {
-        setCursor: [
-          (u) =>
-            lines.forEach((at, i) => {
-              const here = u.cursor.idx;
-              host.outputs[i].value = here == null ? "" : digits(values[at][here]);
-            }),
-        ],
-        draw: [
-          () => {
-            host.dataset.drawn = "1";
-          },
-        ],
-      },
+  const showValues = (plot) => {
+    const here = plot.cursor.idx;
+    outputs.forEach((output, i) => (output.value = here == null ? "" : digits(values[i + 1][here])));
+  };
+  const padded = (_, low, high) => [low - (high - low || 1) * 0.02, high + (high - low || 1) * 0.02];
+  const options = {
+    width: host.clientWidth,
+    height: host.clientHeight,
+    legend: { show: false },
+    cursor: { sync: { key: sync }, drag: { x: false, y: false }, points: { size: 8 } },
+    scales: {
+      x: { time: false, range: padded },
+      y: { distr: logarithmic ? 3 : 1, range: rangeOf(figure, logarithmic) },
     },
-    values,
-    host,
-  );
-  return { plot, host, lines, panel };
+    axes: [axis({ label: figure.xTitle, size: 30, space: 34 }), axis({ label: figure.yTitle, size: 46, space: 28 })],
+    series,
+    bands,
+    hooks: { setCursor: [showValues] },
+  };
+  return new uPlot(options, values, host);
 }
 
-function figures() {
-  data.figures.forEach((figure, f) => {
-    const section = document.querySelector(`[data-figure="${f}"]`);
-    const all = figure.panels
-      .flatMap((p) => p.series.flatMap((s) => [...s.y, ...(s.high || []), ...(s.low || [])]))
-      .filter(Number.isFinite);
-    figure.high = Math.max(...all, 0) || 1;
-    figure.low = Math.min(...all.filter((y) => y > 0), figure.high);
-    const entries = figure.panels.map((panel, p) => {
-      const box = section.querySelector(`[data-panel="${p}"]`),
-        host = box.querySelector(".plot"),
-        legend = box.querySelector(".legend");
-      host.outputs = [];
-      panel.series.forEach((s, i) => {
-        const value = el("output"),
-          button = el("button", { type: "button", "aria-pressed": s.shown }, sample(s.colour, s.dash), s.label, value);
-        host.outputs.push(value);
-        button.addEventListener("click", () => {
-          s.shown = !s.shown;
-          button.setAttribute("aria-pressed", s.shown);
-          const entry = entries[p],
-            at = entry.lines[i],
-            next = entry.lines[i + 1] ?? entry.plot.series.length;
-          for (let n = at; n < next; n++) entry.plot.setSeries(n, { show: s.shown });
-        });
-        legend.append(button);
-      });
-      // Arrow keys walk along x.
-      host.addEventListener("keydown", (e) => {
-        const step = { ArrowLeft: -1, ArrowRight: 1 }[e.key];
-        if (!step) return;
-        e.preventDefault();
-        const { plot } = entries[p],
-          at = Math.min(Math.max((plot.cursor.idx ?? (step > 0 ? -1 : panel.x.length)) + step, 0), panel.x.length - 1);
-        plot.setCursor({ left: plot.valToPos(panel.x[at], "x"), top: plot.bbox.height / 2 / devicePixelRatio });
-      });
-      return drawPanel(figure, panel, host, `figure-${f}`);
+function drawFigure(figure, number) {
+  const section = document.querySelector(`[data-figure="${number}"]`);
+  const hosts = figure.panels.map((_, p) => section.querySelector(`[data-panel="${p}"] .plot`));
+  const outputs = figure.panels.map((panel) => panel.series.map(() => el("output")));
+  const draw = () => {
+    hosts.forEach((host, p) => {
+      plots.get(host)?.destroy();
+      plots.set(host, drawPanel(figure, figure.panels[p], host, outputs[p], `figure-${number}`));
     });
-    section.querySelectorAll("[data-scale]").forEach((button) =>
+  };
+  figure.panels.forEach((panel, p) => {
+    const legend = section.querySelector(`[data-panel="${p}"] .legend`);
+    panel.series.forEach((line, i) => {
+      const attributes = { type: "button", "aria-pressed": line.shown };
+      const button = el("button", attributes, sample(line.colour, line.dash), line.label, outputs[p][i]);
       button.addEventListener("click", () => {
-        figure.scale = button.dataset.scale;
-        section.querySelectorAll("[data-scale]").forEach((b) => b.setAttribute("aria-pressed", b === button));
-        entries.forEach((entry, p) => {
-          entry.plot.destroy();
-          plots.splice(plots.indexOf(entry), 1);
-          entries[p] = drawPanel(figure, entry.panel, entry.host, `figure-${f}`);
-          plots.push(entries[p]);
-        });
-      }),
-    );
-    plots.push(...entries);
+        line.shown = !line.shown;
+        button.setAttribute("aria-pressed", line.shown);
+        draw();
+      });
+      legend.append(button);
+    });
+    // Arrow keys walk along x, in all panels at once.
+    hosts[p].addEventListener("keydown", (e) => {
+      const step = { ArrowLeft: -1, ArrowRight: 1 }[e.key];
+      if (!step) return;
+      e.preventDefault();
+      const from = plots.get(hosts[p]).cursor.idx ?? (step > 0 ? -1 : panel.x.length);
+      const x = panel.x[Math.min(Math.max(from + step, 0), panel.x.length - 1)];
+      for (const host of hosts) {
+        const plot = plots.get(host);
+        plot.setCursor({ left: plot.valToPos(x, "x"), top: 0 });
+      }
+    });
   });
-  const fit = new ResizeObserver((changes) =>
-    changes.forEach((change) => {
-      const entry = plots.find((e) => e.host === change.target),
-        { width, height } = change.contentRect;
-      if (entry && width > 0 && (Math.abs(entry.plot.width - width) > 1 || Math.abs(entry.plot.height - height) > 1))
-        entry.plot.setSize({ width, height });
+  const scales = section.querySelectorAll("[data-scale]");
+  scales.forEach((button) =>
+    button.addEventListener("click", () => {
+      figure.scale = button.dataset.scale;
+      scales.forEach((other) => other.setAttribute("aria-pressed", other === button));
+      draw();
     }),
   );
-  plots.forEach((entry) => fit.observe(entry.host));
-  document.documentElement.dataset.charts = plots.length;
+  draw();
+  hosts.forEach((host) => fit.observe(host));
 }
 
 // Tables that sort and filter
@@ -283,7 +246,7 @@ const dark = matchMedia("(prefers-color-scheme: dark)");
 const isDark = () => (document.documentElement.dataset.theme || (dark.matches ? "dark" : "light")) === "dark";
 const recolour = () => {
   theme.textContent = isDark() ? "Light" : "Dark";
-  plots.forEach(({ plot }) => plot.redraw(false, true));
+  plots.forEach((plot) => plot.redraw(false, true));
 };
 theme.addEventListener("click", () => {
   document.documentElement.dataset.theme = isDark() ? "light" : "dark";
@@ -303,6 +266,7 @@ addEventListener("afterprint", () => {
   recolour();
 });
 
-figures();
+data.figures.forEach(drawFigure);
 data.tables.forEach(table);
+document.documentElement.dataset.charts = plots.size;
 recolour();

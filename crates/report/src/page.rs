@@ -303,7 +303,7 @@ fn machine(health: &HealthSummary) -> String {
             let share = 100.0 * used / total;
             let _ = write!(
                 html,
-                "<tr><th scope=\"row\">{}</th><td><span class=\"meter\"><i style=\"width:{share:.1}%\"></i></span> {share:.0} %</td><td class=\"num\">{}</td></tr>",
+                "<tr><th scope=\"row\">{}</th><td class=\"word\"><span class=\"meter\"><i style=\"width:{share:.1}%\"></i></span> {share:.0} %</td><td class=\"num\">{}</td></tr>",
                 Text(part),
                 Text(&seconds(*used))
             );
