@@ -193,7 +193,7 @@ impl Decoder<'_> {
             .iter()
             .map(|entry| {
                 let name = fields::name(notes, entry.key_at, &entry.key, "a link")?;
-                if keys::SCENARIO.names().any(|key| key == name) {
+                if keys::SCENARIO.has(name) {
                     let problem = Problem::new(entry.key_at, format!("a link cannot be called `{name}`"));
                     return Err(notes.note(problem.remedy("this is a key of the scenario: choose another name")));
                 }

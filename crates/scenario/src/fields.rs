@@ -28,7 +28,7 @@ impl<'a> Fields<'a> {
     pub(crate) fn read(notes: &'a Notes, node: &'a Node, table: &'static Table) -> Result<Self, Noted> {
         let entries = map(notes, node, table.what)?;
         for entry in entries {
-            if !table.keys.iter().any(|key| key.name == entry.key) {
+            if !table.has(&entry.key) {
                 unknown(notes, entry.key_at, "key", &entry.key, table.names(), &format!(" in {}", table.what));
             }
         }
@@ -37,7 +37,7 @@ impl<'a> Fields<'a> {
 
     /// The entry called `key`, if it is there and something is written after it.
     pub(crate) fn entry(&self, key: &str) -> Option<&'a Entry> {
-        debug_assert!(self.table.keys.iter().any(|known| known.name == key), "`{key}` is missing from the table");
+        debug_assert!(self.table.has(key), "`{key}` is missing from the table");
         self.entries.iter().find(|entry| entry.key == key && !matches!(entry.node.value, Value::Null))
     }
 
@@ -85,7 +85,7 @@ pub(crate) fn variant<'a>(notes: &Notes, node: &'a Node, table: &'static Table) 
         let problem = Problem::new(node.at, format!("{} has exactly one key, which says its kind", table.what));
         return Err(notes.note(problem.remedy(format!("choose one of {}", list(table.names())))));
     };
-    if table.keys.iter().any(|key| key.name == entry.key) {
+    if table.has(&entry.key) {
         return Ok(entry);
     }
     Err(unknown(notes, entry.key_at, "key", &entry.key, table.names(), &format!(" in {}", table.what)))

@@ -20,6 +20,10 @@ impl Table {
     pub(crate) fn names(&self) -> impl Iterator<Item = &'static str> + use<> {
         self.keys.iter().map(|key| key.name)
     }
+
+    pub(crate) fn has(&self, name: &str) -> bool {
+        self.keys.iter().any(|key| key.name == name)
+    }
 }
 
 /// The tables of keys as the guide prints them, in Markdown.
@@ -43,8 +47,14 @@ pub fn reference() -> String {
     for (title, tables) in CHAPTERS {
         out.push_str(&format!("### {title}\n\n"));
         for table in *tables {
-            out.push_str(&format!("Keys of {}:\n\n| key | for example | meaning |\n|---|---|---|\n", table.what));
-            for key in table.keys {
+            // A link's and a branch's keys are some more than a direction's.
+            let extends = table.has(LOSS_AT.name) && !std::ptr::eq(*table, &DIRECTION);
+            let beside = if extends { ", beside those of one direction" } else { "" };
+            out.push_str(&format!(
+                "Keys of {}{beside}:\n\n| key | for example | meaning |\n|---|---|---|\n",
+                table.what
+            ));
+            for key in table.keys.iter().filter(|key| !extends || !DIRECTION.has(key.name)) {
                 let values: Vec<_> = key.value.split(" or ").map(|value| format!("`{value}`")).collect();
                 out.push_str(&format!("| `{}` | {} | {} |\n", key.name, values.join("<br>"), key.about));
             }
