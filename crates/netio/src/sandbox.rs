@@ -93,7 +93,9 @@ pub fn run(work: impl FnOnce() -> i32) -> Result<Exit, SandboxError> {
     let (alive, lifeline) = pipe()?;
     // What is still buffered would otherwise be written twice.
     let _ = io::stdout().flush();
-    let init = match fork("start init")? {
+    // A signal waits until there is somebody to take it; init inherits this.
+    hold_signals();
+    let init = match fork("start init").inspect_err(|_| allow_signals())? {
         0 => {
             drop(lifeline);
             init(&alive, ManuallyDrop::into_inner(work))
@@ -105,6 +107,7 @@ pub fn run(work: impl FnOnce() -> i32) -> Result<Exit, SandboxError> {
     for signal in FORWARDED {
         install(signal, stop_init, false);
     }
+    allow_signals();
     let status = wait_for(init, init).map_err(|source| SandboxError::System { doing: "wait for init", source })?;
     INIT.store(0, Ordering::SeqCst);
     // Held until here: its closing is the news of our death.
@@ -210,8 +213,6 @@ fn init(parent: &OwnedFd, work: impl FnOnce() -> i32) -> ! {
     for signal in FORWARDED {
         install(signal, stop_worker, false);
     }
-    // A signal waits until there is a worker to take it.
-    hold_signals();
     match fork("start the worker") {
         Ok(0) => {
             for signal in FORWARDED {

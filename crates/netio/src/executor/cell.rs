@@ -203,6 +203,7 @@ impl Cell {
 
     fn broken(&mut self, index: usize, error: &io::Error) {
         self.dead |= 1 << index;
+        self.ready &= !(1 << index);
         self.measured.broken.push((self.wires[index].name.clone(), error.to_string()));
     }
 

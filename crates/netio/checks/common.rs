@@ -21,6 +21,11 @@ impl Hold {
     pub(crate) fn new(delay: Span) -> Self {
         Self { delay, held: VecDeque::new(), due: 0 }
     }
+
+    /// Changes the delay of packets to come.
+    pub(crate) fn set_delay(&mut self, delay: Span) {
+        self.delay = delay;
+    }
 }
 
 impl Element for Hold {

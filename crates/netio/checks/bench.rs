@@ -1,14 +1,9 @@
 //! How fast, how punctual and how quickly made the wires are.
 //!
-//! `cargo run --release -p narrows-netio --example wires -- WHAT [key=value ...]` with WHAT one of
-//! `setup`, `small` (64-byte packets as fast as they go), `tcp` (one flow), `late` (256-byte packets
-//! at a rate). Keys: `kind` (tap, veth), `seconds`, `delay` (µs), `spin` (0, 1), `rate` (packets a
-//! second), `mtu`.
-
-#![allow(clippy::print_stdout, clippy::unwrap_used, reason = "a bench for developers")]
-
-#[path = "../tests/common/mod.rs"]
-mod common;
+//! `cargo run --release -p narrows-netio --bin netio-checks -- bench WHAT [key=value ...]` with WHAT
+//! one of `setup`; `small`, 64-byte packets as fast as they go; `tcp`, one flow; `late`, datagrams at
+//! a rate, timed by the kernel. Keys: `kind` (tap, veth), `seconds`, `delay` (µs), `spin` (0, 1),
+//! `cpu`, `mtu`, `rate` (packets a second), `congestion`.
 
 use std::collections::HashMap;
 use std::io::{Read, Write};
@@ -17,12 +12,14 @@ use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use common::{Site, two_sites};
 use engine::Span;
+use netio::cpu;
 use netio::executor::{CellHandle, Dataplane, Options};
 use netio::port::Kind;
 use netio::site::{Counters, Namespace};
-use netio::{clock, cpu, sandbox};
+
+use crate::common::{Site, two_sites};
+use crate::stamps;
 
 struct Settings(HashMap<String, String>);
 
@@ -32,28 +29,22 @@ impl Settings {
     }
 }
 
-fn main() {
-    let mut arguments = std::env::args().skip(1);
+pub(crate) fn run() -> i32 {
+    let mut arguments = std::env::args().skip(2);
     let what = arguments.next().unwrap_or_default();
     let settings = Settings(
         arguments
             .map(|argument| argument.split_once('=').map(|(key, value)| (key.to_owned(), value.to_owned())).unwrap())
             .collect(),
     );
-    let exit = sandbox::run(|| {
-        match what.as_str() {
-            "setup" => setup(&settings),
-            "small" => small(&settings),
-            "tcp" => tcp(&settings),
-            "late" => late(&settings),
-            other => println!("no such bench: {other}"),
-        }
-        0
-    });
-    match exit {
-        Ok(exit) => std::process::exit(exit.code()),
-        Err(error) => println!("{error}"),
+    match what.as_str() {
+        "setup" => setup(&settings),
+        "small" => small(&settings),
+        "tcp" => tcp(&settings),
+        "late" => late(&settings),
+        other => panic!("no bench {other}"),
     }
+    0
 }
 
 fn kind(settings: &Settings) -> Kind {
@@ -205,23 +196,26 @@ fn small(settings: &Settings) {
 }
 
 fn late(settings: &Settings) {
-    let (sites, _plane, handle) = joined(settings, 20_000);
-    let frame = frame(&sites, 256);
-    let count = settings.number("seconds", 5) * settings.number("rate", 2000);
-    let gap = Span::from_nanos(1_000_000_000 / settings.number("rate", 2000));
-    sites[0]
-        .namespace
-        .run(|| {
-            let blaster = Blaster::new();
-            let mut next = clock::Instant::now();
-            for _ in 0..count {
-                next = next.plus(gap);
-                std::thread::sleep(Duration::from(next.since(clock::Instant::now())));
-                blaster.send(&frame, 1);
-            }
-        })
-        .unwrap();
-    std::thread::sleep(Duration::from_millis(200));
+    let delay = settings.number("delay", 20_000);
+    let (sites, _plane, handle) = joined(settings, delay);
+    let rate = settings.number("rate", 2000);
+    let count = settings.number("seconds", 5) * rate;
+    let gap = Span::from_nanos(1_000_000_000 / rate);
+    let mut delays = stamps::one_way(&sites, count as u32, gap, settings.number("size", 200) as usize);
+    delays.sort_unstable();
+    let above = |quantile: f64| {
+        let at = ((delays.len() - 1) as f64 * quantile) as usize;
+        (delays[at] - i64::try_from(delay * 1000).unwrap()) as f64 / 1e3
+    };
+    println!(
+        "{} of {count} arrived; by the kernel's stamps, µs beyond the delay: min {:.1} p50 {:.1} p90 {:.1} p99 {:.1} max {:.1}",
+        delays.len(),
+        above(0.0),
+        above(0.5),
+        above(0.9),
+        above(0.99),
+        above(1.0),
+    );
     conclude(handle);
 }
 
