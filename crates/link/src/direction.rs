@@ -88,7 +88,8 @@ impl Direction {
     pub fn set(&mut self, now: Time, pipe: &str, change: &Change) -> Result<(), ConfigError> {
         let names = self.branches.iter().map(|branch| branch.name.clone());
         let unknown = ConfigError::NoSuchPipe { name: pipe.to_string(), pipes: names.collect() };
-        let pipe = match pipe {
+        let name = pipe;
+        let pipe = match name {
             Self::MAIN => &mut self.main,
             name => self.branches.iter_mut().find(|branch| branch.name == name).map(|b| &mut b.pipe).ok_or(unknown)?,
         };
@@ -101,7 +102,7 @@ impl Direction {
             Change::Duplicate(chance) => config.duplicate = *chance,
             Change::Corrupt(chance) => config.corrupt = *chance,
         }
-        config.validate()?;
+        config.validate().map_err(|error| if name == Self::MAIN { error } else { error.in_branch(name) })?;
         pipe.set(now, config, change, &mut self.outputs);
         Ok(())
     }

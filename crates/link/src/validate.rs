@@ -257,7 +257,7 @@ impl LossModel {
 }
 
 impl ConfigError {
-    fn in_branch(mut self, name: &str) -> Self {
+    pub(crate) fn in_branch(mut self, name: &str) -> Self {
         if let Self::Invalid { branch, .. } | Self::Queue { branch, .. } = &mut self {
             *branch = Some(name.to_string());
         }

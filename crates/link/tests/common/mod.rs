@@ -6,7 +6,7 @@
 use std::net::Ipv4Addr;
 
 use engine::{DropReason, Element, Output, Packet, Rate, Span, Time};
-use link::{DelayModel, Direction, DirectionConfig, PipeConfig, RateModel};
+use link::{Branch, DelayModel, Direction, DirectionConfig, Network, PipeConfig, RateModel, Selector};
 use wire::frame::{Ethernet, IpHeader, Ipv4, udp};
 use wire::{Ecn, Udp};
 
@@ -51,6 +51,14 @@ pub(crate) fn rated(text: &str) -> PipeConfig {
 
 pub(crate) fn delayed(delay: DelayModel) -> PipeConfig {
     PipeConfig { delay, ..PipeConfig::default() }
+}
+
+pub(crate) fn network(text: &str, prefix: u8) -> Option<Network> {
+    Some(Network { address: text.parse().unwrap(), prefix })
+}
+
+pub(crate) fn branch(name: &str, selector: Selector, delay: u64) -> Branch {
+    Branch { name: name.into(), selector, pipe: delayed(DelayModel::Constant(ms(delay))) }
 }
 
 /// A direction of one pipe.
