@@ -11,7 +11,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::io;
 use std::net::Ipv4Addr;
-use std::sync::mpsc::{self, Receiver, Sender, TryRecvError};
+use std::sync::mpsc::{self, Receiver, Sender, SyncSender, TryRecvError};
 use std::thread::JoinHandle;
 use std::time::Instant;
 
@@ -96,14 +96,23 @@ pub struct Timing {
 /// Dropping it ends the thread; cells still running give no result.
 #[derive(Debug)]
 pub struct Endpoints {
-    requests: Sender<Box<Session>>,
+    requests: Sender<Request>,
     wake: EventFd,
     thread: Option<JoinHandle<()>>,
 }
 
 /// A cell whose flows are running.
 #[derive(Debug)]
-pub struct Running(Receiver<Vec<Observation>>);
+pub struct Running(Receiver<Ran>);
+
+/// What a cell's flows gave.
+#[derive(Debug, Default)]
+pub struct Ran {
+    /// One observation a flow, in order.
+    pub observations: Vec<Observation>,
+    /// Time the thread spent on them, by the clock.
+    pub busy: Span,
+}
 
 impl Endpoints {
     /// Starts the thread.
@@ -131,21 +140,21 @@ impl Endpoints {
     /// If a socket cannot be made as asked, such as with a congestion control the kernel lacks.
     pub fn run(&self, flows: Vec<FlowSpec>, timing: Timing) -> Result<Running, EndpointError> {
         let (reply, result) = mpsc::sync_channel(1);
-        let session = Session::new(flows, timing, reply)?;
+        let session = Box::new(Session::new(flows, timing)?);
         // The thread lives as long as `self`; if it panicked, the result says so.
-        let _ = self.requests.send(Box::new(session));
+        let _ = self.requests.send(Request { session, reply });
         self.wake.notify();
         Ok(Running(result))
     }
 }
 
 impl Running {
-    /// Waits for the cell to end: one observation a flow, in order.
+    /// Waits for the cell to end.
     ///
     /// # Errors
     ///
     /// If the thread that drives the endpoints is gone.
-    pub fn wait(self) -> Result<Vec<Observation>, EndpointError> {
+    pub fn wait(self) -> Result<Ran, EndpointError> {
         self.0.recv().map_err(|_| EndpointError::Gone)
     }
 }
@@ -188,6 +197,12 @@ pub enum EndpointError {
     Gone,
 }
 
+/// A session, and who waits for what it gives.
+struct Request {
+    session: Box<Session>,
+    reply: SyncSender<Ran>,
+}
+
 /// Epoll token of the wake-up descriptor; sessions' tokens are below.
 const WAKE: u64 = u64::MAX;
 
@@ -195,14 +210,15 @@ const WAKE: u64 = u64::MAX;
 struct Driver {
     epoll: Epoll,
     alarm: EventFd,
-    inbox: Receiver<Box<Session>>,
+    inbox: Receiver<Request>,
     sessions: Vec<Option<Slot>>,
     timers: BinaryHeap<Reverse<(Time, usize)>>,
 }
 
 struct Slot {
-    session: Box<Session>,
+    request: Request,
     armed: Option<Time>,
+    busy: Span,
 }
 
 impl Driver {
@@ -225,7 +241,7 @@ impl Driver {
             }
             loop {
                 match self.inbox.try_recv() {
-                    Ok(session) => due.push(self.adopt(session)),
+                    Ok(request) => due.push(self.adopt(request)),
                     Err(TryRecvError::Empty) => break,
                     Err(TryRecvError::Disconnected) => return,
                 }
@@ -247,14 +263,14 @@ impl Driver {
             due.dedup();
             let mut again = Vec::new();
             for id in due.drain(..) {
-                self.serve(id, now(), &mut again);
+                self.serve(id, &now, &mut again);
             }
             due = again;
         }
     }
 
-    fn adopt(&mut self, session: Box<Session>) -> usize {
-        let slot = Some(Slot { session, armed: None });
+    fn adopt(&mut self, request: Request) -> usize {
+        let slot = Some(Slot { request, armed: None, busy: Span::ZERO });
         match self.sessions.iter().position(Option::is_none) {
             Some(free) => {
                 self.sessions[free] = slot;
@@ -268,10 +284,17 @@ impl Driver {
     }
 
     /// Lets a session do what it can; it is served again at once if it had to be interrupted.
-    fn serve(&mut self, id: usize, now: Time, again: &mut Vec<usize>) {
+    fn serve(&mut self, id: usize, now: impl Fn() -> Time, again: &mut Vec<usize>) {
         let Some(slot) = &mut self.sessions[id] else { return };
-        match slot.session.run(now, &self.epoll, (id as u64) << 32) {
-            session::Next::Ended => self.sessions[id] = None,
+        let begin = now();
+        let next = slot.request.session.run(begin, &self.epoll, (id as u64) << 32);
+        slot.busy += now().since(begin);
+        match next {
+            session::Next::Ended(observations) => {
+                // Whoever asked may have gone away.
+                let _ = slot.request.reply.send(Ran { observations, busy: slot.busy });
+                self.sessions[id] = None;
+            }
             session::Next::Again => again.push(id),
             session::Next::At(at) => {
                 if slot.armed != Some(at) {

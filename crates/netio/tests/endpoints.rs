@@ -53,7 +53,7 @@ fn every_kind_of_flow_is_carried_and_counted() {
             ..flow(&b, &a, FlowKind::Tcp { rate: None, write: "128KiB".parse().unwrap(), congestion: "reno".into() })
         },
     ];
-    let seen = endpoints.run(flows, TIMING).unwrap().wait().unwrap();
+    let seen = endpoints.run(flows, TIMING).unwrap().wait().unwrap().observations;
     let errors: Vec<_> = seen.iter().filter_map(|flow| flow.error.as_deref()).collect();
     assert!(errors.is_empty(), "{errors:?}");
     let received = |n: usize| {
@@ -90,7 +90,7 @@ fn a_cell_without_a_way_through_ends_and_says_so() {
     let write = "1kB".parse().unwrap();
     let tcp = FlowKind::Tcp { rate: None, write, congestion: "cubic".into() };
     let timing = Timing { drain: Span::from_millis(100), ..TIMING };
-    let seen = endpoints.run(vec![flow(&a, &b, tcp)], timing).unwrap().wait().unwrap();
+    let seen = endpoints.run(vec![flow(&a, &b, tcp)], timing).unwrap().wait().unwrap().observations;
     assert_eq!(seen[0].error.as_deref(), Some("the connection was never established"));
     assert_eq!(seen[0].snapshots.last().unwrap().received_bytes, 0);
 }

@@ -11,13 +11,13 @@ use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use engine::Span;
+use engine::{NodeId, Span};
 use measure::event::{Machine, Session};
 use measure::{CellRecord, Health, Observation, Quantiles};
 use netio::clock::Epoch;
 use netio::cpu;
 use netio::endpoint::{EndpointError, Endpoints, Timing};
-use netio::executor::{AddError, CellReport, Dataplane, Options, Stopped};
+use netio::executor::{AddError, CellReport, Dataplane, Options, Removed, Stopped};
 
 use crate::cell::{self, CONNECT_LIMIT, DRAIN};
 use crate::plan::{Cell, Plan};
@@ -124,12 +124,13 @@ impl Testbed {
         let beside = self.running.fetch_add(1, Ordering::Relaxed) + 1;
         let outcome = self.measure(cell, built);
         let left = self.running.fetch_sub(1, Ordering::Relaxed);
-        let (observations, removed, directions) = outcome?;
+        let Measured { observations, endpoints, removed, directions } = outcome?;
 
         let mut record = cell::record(cell, observations, "own");
         record.pipes = cell::pipes(cell, &removed.graph, &directions);
         record.health = health(&removed.report, started.elapsed());
         record.health.cells_beside = u32::try_from(beside.max(left)).unwrap_or(u32::MAX);
+        record.health.cpu_s.push(("endpoints".into(), endpoints.as_secs_f64()));
         if let Some(shares) = machine.and_then(|before| cpu::Machine::now()?.since(&before)) {
             record.health.machine_busy = shares.busy;
             record.health.machine_steal = shares.steal;
@@ -145,18 +146,31 @@ impl Testbed {
         let own = own.into_iter().map(|flow| build::flow_spec(flow, &applications)).collect();
         let others = iperf3.into_iter().zip(0..).map(|(flow, number)| iperf3::start(cell, flow, &applications, number));
         let others: Vec<_> = others.collect::<Result<_, _>>()?;
-        let mut own = self.endpoints.run(own, timing(cell))?.wait()?.into_iter();
+        let ran = self.endpoints.run(own, timing(cell))?.wait()?;
+        let mut own = ran.observations.into_iter();
+        let mut endpoints = ran.busy;
         let mut others = others.into_iter();
         let observations = cell.flows.iter().map(|flow| {
-            let observation = if iperf3::is_for(flow) { others.next().map(iperf3::Iperf3::wait) } else { own.next() };
-            observation.unwrap_or_default()
+            if !iperf3::is_for(flow) {
+                return own.next().unwrap_or_default();
+            }
+            let (observation, busy) = others.next().map(iperf3::Iperf3::wait).unwrap_or_default();
+            endpoints += busy;
+            observation
         });
         let observations = observations.collect();
-        Ok((observations, handle.remove()?, directions))
+        Ok(Measured { observations, endpoints, removed: handle.remove()?, directions })
     }
 }
 
-type Measured = (Vec<Observation>, netio::executor::Removed, Vec<[engine::NodeId; 2]>);
+/// What a cell gave.
+struct Measured {
+    observations: Vec<Observation>,
+    /// CPU time of the endpoints.
+    endpoints: Span,
+    removed: Removed,
+    directions: Vec<[NodeId; 2]>,
+}
 
 /// The cells that run now.
 #[derive(Default)]

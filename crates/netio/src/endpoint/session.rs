@@ -1,7 +1,5 @@
 //! The flows of one cell through the phases of its time.
 
-use std::sync::mpsc::SyncSender;
-
 use engine::{Span, Time};
 use measure::Observation;
 
@@ -14,7 +12,6 @@ pub(super) struct Session {
     flows: Vec<Flow>,
     timing: Timing,
     phase: Phase,
-    reply: SyncSender<Vec<Observation>>,
 }
 
 /// What is to be done next with a session.
@@ -23,8 +20,8 @@ pub(super) enum Next {
     At(Time),
     /// Serve it again at once: there was more to do than one turn allows.
     Again,
-    /// It has replied.
-    Ended,
+    /// It has ended: one observation a flow, in order.
+    Ended(Vec<Observation>),
 }
 
 #[derive(Clone, Copy)]
@@ -40,14 +37,10 @@ enum Phase {
 }
 
 impl Session {
-    pub(super) fn new(
-        flows: Vec<FlowSpec>,
-        timing: Timing,
-        reply: SyncSender<Vec<Observation>>,
-    ) -> Result<Self, EndpointError> {
+    pub(super) fn new(flows: Vec<FlowSpec>, timing: Timing) -> Result<Self, EndpointError> {
         let flows =
             flows.into_iter().zip(0..).map(|(spec, number)| Flow::new(spec, number)).collect::<Result<_, _>>()?;
-        Ok(Self { flows, timing, phase: Phase::New, reply })
+        Ok(Self { flows, timing, phase: Phase::New })
     }
 
     /// Does all that is due at `now`.
@@ -111,10 +104,7 @@ impl Session {
     }
 
     fn end(&mut self) -> Next {
-        let observations = self.flows.drain(..).map(Flow::into_observation).collect();
-        // Whoever asked may have gone away.
-        let _ = self.reply.send(observations);
-        Next::Ended
+        Next::Ended(self.flows.drain(..).map(Flow::into_observation).collect())
     }
 }
 

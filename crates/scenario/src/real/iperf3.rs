@@ -87,8 +87,8 @@ pub(super) fn start(cell: &Cell, flow: &Flow, applications: &[End], number: u16)
 }
 
 impl Iperf3 {
-    /// Waits for the end, or ends it when its time is over.
-    pub(super) fn wait(mut self) -> Observation {
+    /// Waits for the end, or ends it when its time is over: what was seen, and the CPU time used.
+    pub(super) fn wait(mut self) -> (Observation, Span) {
         while !has_ended(&mut self.client) && Instant::now() < self.until && !netio::sandbox::interrupted() {
             thread::sleep(Duration::from_millis(50));
         }
@@ -105,7 +105,7 @@ impl Iperf3 {
         if !in_time {
             observation.error = Some("iperf3 gave no result in its time".into());
         }
-        observation
+        (observation, cpu_time(&client))
     }
 }
 
@@ -193,6 +193,14 @@ fn observe(client: &Value, server: &Value) -> Observation {
     observation.connect = (!observation.snapshots.is_empty()).then_some(Span::ZERO);
     debug_assert!(observation.snapshots.first().is_none_or(|first| first.at == Time::ZERO));
     observation
+}
+
+/// The client's report has the server's share too. Both are in percent of the test's time.
+fn cpu_time(client: &Value) -> Span {
+    let end = &client["end"];
+    let percent = |who: &str| end["cpu_utilization_percent"][who].as_f64().unwrap_or(0.0);
+    let seconds = end["sum_sent"]["seconds"].as_f64().unwrap_or(0.0);
+    Span::from_nanos(((percent("host_total") + percent("remote_total")) / 100.0 * seconds * 1e9) as u64)
 }
 
 fn intervals(report: &Value) -> impl Iterator<Item = &Value> {
