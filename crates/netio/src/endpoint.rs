@@ -263,7 +263,7 @@ impl Driver {
             due.dedup();
             let mut again = Vec::new();
             for id in due.drain(..) {
-                self.serve(id, &now, &mut again);
+                self.serve(id, now, &mut again);
             }
             due = again;
         }
