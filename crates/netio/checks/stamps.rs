@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use engine::Span;
 
 use crate::common::Site;
+use crate::wait_for;
 
 /// Sends `count` datagrams, `gap` apart, from the first site to the second: the delay of each that
 /// arrived within ten seconds after the last, in nanoseconds.
@@ -20,6 +21,16 @@ pub(crate) fn one_way(sites: &[Site; 2], count: u32, gap: Span, payload: usize) 
     sender.connect(address).unwrap();
     let common = libc::SOF_TIMESTAMPING_SOFTWARE;
     stamp(&receiver, common | libc::SOF_TIMESTAMPING_RX_SOFTWARE);
+    // The kernel begins to stamp some time after it was asked to.
+    let begin = Instant::now();
+    loop {
+        sender.send(&[0; 4]).unwrap();
+        let (_, _, stamp) = wait_for("the first datagram", || receive(&receiver, 0));
+        if stamp.is_some() {
+            break;
+        }
+        assert!(begin.elapsed() < Duration::from_secs(30), "the kernel stamps nothing");
+    }
     stamp(
         &sender,
         common | libc::SOF_TIMESTAMPING_TX_SOFTWARE | libc::SOF_TIMESTAMPING_OPT_ID | libc::SOF_TIMESTAMPING_OPT_TSONLY,
@@ -52,16 +63,16 @@ fn stamp(socket: &UdpSocket, flags: u32) {
 
 fn collect(sender: &UdpSocket, receiver: &UdpSocket, sent: &mut HashMap<u32, i64>, received: &mut HashMap<u32, i64>) {
     while let Some((number, _, at)) = receive(sender, libc::MSG_ERRQUEUE) {
-        sent.insert(number, at);
+        sent.extend(at.map(|at| (number, at)));
     }
     while let Some((_, number, at)) = receive(receiver, 0) {
-        received.insert(number, at);
+        received.extend(at.map(|at| (number, at)));
     }
 }
 
 /// The number the kernel gave (of a sent datagram), the number in the payload (of a received one)
-/// and the stamp.
-fn receive(socket: &UdpSocket, flags: libc::c_int) -> Option<(u32, u32, i64)> {
+/// and the stamp, if there is one.
+fn receive(socket: &UdpSocket, flags: libc::c_int) -> Option<(u32, u32, Option<i64>)> {
     let (mut payload, mut control) = ([0u8; 4], [0u64; 32]);
     let mut piece = libc::iovec { iov_base: payload.as_mut_ptr().cast(), iov_len: payload.len() };
     // SAFETY: plain data, valid when zeroed.
@@ -92,5 +103,5 @@ fn receive(socket: &UdpSocket, flags: libc::c_int) -> Option<(u32, u32, i64)> {
             header = libc::CMSG_NXTHDR(&raw const message, header);
         }
     }
-    Some((number, u32::from_be_bytes(payload), at?))
+    Some((number, u32::from_be_bytes(payload), at))
 }

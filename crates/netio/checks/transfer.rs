@@ -78,10 +78,7 @@ fn joined(kind: Kind, mtu: u32) -> Result<([Site; 2], Dataplane, netio::executor
 }
 
 fn nothing_lost(report: &CellReport) -> bool {
-    println!(
-        "in {} out {} drops {:?} kernel {:?} broken {:?}",
-        report.packets_in, report.packets_out, report.drops, report.kernel_drops, report.broken
-    );
+    println!("{report:?}");
     report.packets_in == report.packets_out && report.drops.is_empty() && report.broken.is_empty()
 }
 

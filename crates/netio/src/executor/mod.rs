@@ -21,6 +21,7 @@
 mod cell;
 mod thread;
 
+use std::fmt;
 use std::io;
 use std::sync::Arc;
 use std::sync::mpsc::{self, Sender};
@@ -271,7 +272,7 @@ pub struct Removed {
 }
 
 /// What was measured in a cell.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct CellReport {
     /// Packets that came in (segments, not super-frames).
     pub packets_in: u64,
@@ -301,6 +302,25 @@ pub struct CellReport {
     pub events_lost: u64,
     /// What broke a wire, if one broke: wire and reason.
     pub broken: Vec<(String, String)>,
+}
+
+impl fmt::Debug for CellReport {
+    /// The histogram by its quantiles, and how many events there are.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let at = |quantile| Span::from_nanos(self.lateness.value_at_quantile(quantile)).to_string();
+        f.debug_struct("CellReport")
+            .field("packets_in", &self.packets_in)
+            .field("packets_out", &self.packets_out)
+            .field("lateness", &format_args!("p50 {}, p99 {}, max {}", at(0.5), at(0.99), at(1.0)))
+            .field("late", &self.late)
+            .field("stalls", &self.stalls)
+            .field("busy", &self.busy)
+            .field("drops", &self.drops)
+            .field("kernel_drops", &self.kernel_drops)
+            .field("events", &self.events.len())
+            .field("broken", &self.broken)
+            .finish_non_exhaustive()
+    }
 }
 
 /// Most events kept per cell.
