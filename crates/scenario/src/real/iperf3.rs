@@ -177,7 +177,7 @@ fn observe(client: &Value, server: &Value) -> Observation {
         let stream = client.map(|interval| &interval["streams"][0]);
         let seconds = number_of(sum, "seconds").unwrap_or(0.0);
         let rtt = number_of(stream, "rtt").map(|micros| Span::from_micros(micros as u64));
-        last.at = last.at + Span::from_nanos((seconds * 1e9) as u64);
+        last.at += Span::from_nanos((seconds * 1e9) as u64);
         last.received_bytes += number_of(sum, "bytes").unwrap_or(0.0) as u64;
         last.sent_bytes += number_of(client.map(|interval| &interval["sum"]), "bytes").unwrap_or(0.0) as u64;
         let again = number_of(stream, "retransmits").unwrap_or(0.0) as u64;
