@@ -228,6 +228,12 @@ impl<'a> Questions<'a> {
         };
         let rule = self.rule(&kind.key, &kind.node);
         let (select, agrees, rule) = (select?, agrees?, rule?);
+        if let (Some(select), Some(Rule::Converge { series, .. })) = (&select, &rule)
+            && self.active.iter().any(|axis| axis.key == *series && chosen(axis, select) < 2)
+        {
+            // Only another variant has two series that could meet.
+            return Ok(None);
+        }
         Ok(select.zip(rule).map(|(select, rule)| Finding { source, paper, rule, select, agrees }))
     }
 
@@ -377,6 +383,12 @@ impl<'a> Questions<'a> {
         let active = active.is_some_and(|axis| axis.values.iter().any(|value| value.label == label));
         Ok(active.then_some(label))
     }
+}
+
+/// How many values of an axis a selection takes.
+fn chosen(axis: &Axis, select: &Selection) -> usize {
+    let labels = select.0.iter().find(|(key, _)| *key == axis.key);
+    labels.map_or(axis.values.len(), |(_, labels)| labels.len())
 }
 
 /// More panels than this are no page.

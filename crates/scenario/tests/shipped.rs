@@ -65,8 +65,9 @@ fn quick_keeps_the_cells_seeds_and_sheds_questions_it_cannot_answer() {
         let same = full.cells.iter().find(|other| other.coordinates == cell.coordinates).unwrap();
         assert_eq!(same.seed, cell.seed);
     }
-    assert_eq!(quick.study.expectations.len(), full.study.expectations.len());
-    // Findings about services that quick leaves out go with them.
+    // Questions about services that quick leaves out go with them, and so do series that would meet.
+    assert_eq!((full.study.expectations.len(), quick.study.expectations.len()), (5, 4));
+    assert_eq!((full.study.findings.len(), quick.study.findings.len()), (12, 7));
     assert!(quick.study.findings.iter().all(|finding| {
         finding
             .select
