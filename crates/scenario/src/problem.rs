@@ -53,7 +53,8 @@ pub(crate) struct Noted(());
 #[derive(Debug, Default)]
 pub(crate) struct Notes {
     sources: RefCell<Vec<Source>>,
-    /// By place and by what is wrong, which is once in however many cells.
+    /// By place and by what is wrong but for its numbers: once in however many cells, and once in
+    /// however many values of a range.
     problems: RefCell<BTreeMap<(Option<At>, String), Problem>>,
     /// When the problems that are noted now arise; always, if empty.
     when: Cell<&'static str>,
@@ -100,12 +101,11 @@ impl Notes {
 
     /// Notes a problem. The same problem at the same place (in another cell) counts once.
     pub(crate) fn note(&self, mut problem: Problem) -> Noted {
-        let mut problems = self.problems.borrow_mut();
-        let known = problems.contains_key(&(problem.at, problem.what.clone()));
-        if !known {
+        let kind = problem.what.chars().filter(|c| !c.is_ascii_digit() && *c != '.').collect();
+        self.problems.borrow_mut().entry((problem.at, kind)).or_insert_with(|| {
             problem.what.push_str(self.when.get());
-            problems.entry((problem.at, problem.what.clone())).or_insert(problem);
-        }
+            problem
+        });
         Noted(())
     }
 

@@ -232,6 +232,7 @@ fn sweeps_over_nothing_or_too_much() {
         ("[0, 0.03]", "{from: 0, to: 0.1}"),
         ("[0, 0.03]", "{from: 0ms, to: 1s, step: 1s}"),
         ("[0, 0.03]", "[0, 1.03]"),
+        ("[0, 0.03]", "{from: 0, to: 2, step: 0.1}"),
         ("  radio.loss:", "  links.radio.loss: [0.1]\n  radio.loss:"),
         ("  radio.loss:", "  measure.repeat:"),
         ("  radio.loss:", "  sites:"),
