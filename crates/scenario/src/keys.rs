@@ -79,7 +79,7 @@ pub(crate) static SCENARIO: Table = Table {
         key("paths", "{host: {mtu: 1440}}", "Paths by name; one called `host` with an MTU of 1500 if absent."),
         key("path", "host", "Which path is taken; needed if there are several and none is swept."),
         key("traffic", "{lidar: {…}}", "Traffic by name; all entries run together unless a sweep picks. Required."),
-        key("sweep", "{radio.loss: [0, 0.03]}", "What differs from cell to cell: see below."),
+        key("sweep", "{radio.loss: [0, 0.03]}", "What differs from cell to cell, as lists or ranges of values."),
         key("measure", "{duration: 60s}", "How long and how often is measured."),
         key("expect", "[{…}]", "What must hold."),
         key("figures", "[{…}]", "What is drawn."),
