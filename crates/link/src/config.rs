@@ -38,7 +38,7 @@ pub struct Selector {
     pub destination: Option<Network>,
     /// IP protocol number.
     pub protocol: Option<u8>,
-    /// Source or destination port of TCP, UDP or SCTP.
+    /// Source or destination port (TCP, UDP, UDP-Lite, DCCP, SCTP).
     pub port: Option<u16>,
     /// Differentiated services code point (RFC 2474), 0 to 63.
     pub dscp: Option<u8>,

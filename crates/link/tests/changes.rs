@@ -36,6 +36,7 @@ fn any_rate_can_follow_any_other_and_nothing_is_lost() {
             for id in 0..20 {
                 direction.handle(Time::ZERO, 0, packet(id, 1_000));
             }
+            poll(&mut direction, Time::ZERO, &mut fates);
             advance(&mut direction, Time::ZERO + ms(5), &mut fates);
             direction.set(Time::ZERO + ms(5), Direction::MAIN, &Change::Rate(to.clone())).unwrap();
             poll(&mut direction, Time::ZERO + ms(5), &mut fates);

@@ -80,7 +80,7 @@ pub(crate) fn poll(direction: &mut Direction, now: Time, fates: &mut Vec<Fate>) 
         let (packet, dropped) = match output {
             Output::Transmit { port, packet } => {
                 assert_eq!(port, 0);
-                assert!(packet.launch <= now, "sent before its time");
+                assert_eq!(packet.launch, now, "sent at another time than its own");
                 (packet, None)
             }
             Output::Drop { reason, packet } => (packet, Some(reason)),
