@@ -113,13 +113,13 @@ fn setup(settings: &Settings) {
     println!("two sites, dropped: {:?}", begin.elapsed() / count as u32);
 }
 
-/// Sends `frame` by a packet socket on `eth0` of the calling thread's namespace.
-struct Blaster {
+/// Sends frames by a packet socket on `eth0` of the calling thread's namespace.
+pub(crate) struct Blaster {
     socket: i32,
 }
 
 impl Blaster {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         // SAFETY: a bench; the descriptor lives as long as the process.
         unsafe {
             let socket = libc::socket(libc::AF_PACKET, libc::SOCK_RAW, 0);
@@ -133,7 +133,7 @@ impl Blaster {
         }
     }
 
-    fn send(&self, frame: &[u8], count: usize) -> usize {
+    pub(crate) fn send(&self, frame: &[u8], count: usize) -> usize {
         // SAFETY: a bench; all pointers outlive the call.
         unsafe {
             let mut piece = libc::iovec { iov_base: frame.as_ptr().cast_mut().cast(), iov_len: frame.len() };

@@ -76,14 +76,19 @@ pub(crate) fn two_sites(kind: Kind, delay: Span, mtu: u32) -> Result<([Site; 2],
     };
     let (left, left_wire, choice) = side(1)?;
     let (right, right_wire, _) = side(2)?;
+    Ok(([left, right], cell_between(left_wire, right_wire, delay), choice))
+}
+
+/// A cell that holds what passes between two wires.
+pub(crate) fn cell_between(left: Wire, right: Wire, delay: Span) -> CellSpec {
     let mut graph = Graph::new();
     let there = graph.add("there", Hold::new(delay));
     let back = graph.add("back", Hold::new(delay));
     graph.connect_exit((there, 0), ExitId(1));
     graph.connect_exit((back, 0), ExitId(0));
     let wires = vec![
-        CellWire { name: "left".into(), wire: left_wire, entry: (there, 0), exit: ExitId(0) },
-        CellWire { name: "right".into(), wire: right_wire, entry: (back, 0), exit: ExitId(1) },
+        CellWire { name: "left".into(), wire: left, entry: (there, 0), exit: ExitId(0) },
+        CellWire { name: "right".into(), wire: right, entry: (back, 0), exit: ExitId(1) },
     ];
-    Ok(([left, right], CellSpec { epoch: Epoch::now(), graph, wires }, choice))
+    CellSpec { epoch: Epoch::now(), graph, wires }
 }

@@ -5,12 +5,12 @@ use std::net::{IpAddr, Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream, U
 use std::os::fd::AsRawFd;
 use std::time::Duration;
 
-use engine::{Random, Span};
+use engine::{Pool, Random, Span};
 use netio::executor::{CellReport, Dataplane, Options};
-use netio::port::Kind;
+use netio::port::{self, Kind, Packet, Scratch, Wire};
 use netio::site::{Namespace, Vxlan};
 
-use crate::common::{Hold, Site, two_sites};
+use crate::common::{Hold, Site, cell_between, two_sites};
 use crate::{SKIPPED, stamps, wait_for};
 
 /// Runs a check of this module, if `name` is one.
@@ -23,6 +23,9 @@ pub(crate) fn check(name: &str) -> Option<i32> {
         "datagrams-veth" => datagrams(Kind::Veth),
         "vxlan-tap" => vxlan(Kind::Tap),
         "vxlan-veth" => vxlan(Kind::Veth),
+        "interfaces" => interfaces(),
+        "tagged" => tagged(),
+        "no-tun" => no_tun(),
         "never-early" => never_early(),
         "commands" => commands(),
         _ => return None,
@@ -154,6 +157,77 @@ fn vxlan(kind: Kind) -> i32 {
     wait_for("the last packets", all_out);
     let report = handle.remove().unwrap().report;
     i32::from(!nothing_lost(&report) || report.packets_in < (2 * LENGTH).div_ceil(1400) as u64)
+}
+
+/// Two interfaces of a machine in the middle, as a box between two others has them.
+fn interfaces() -> i32 {
+    let middle = Namespace::new().unwrap();
+    let site = |n: u8, far: &str| {
+        let namespace = Namespace::new().unwrap();
+        let (address, peer) = (Ipv4Addr::new(10, 0, 0, n), 3 - n);
+        namespace
+            .configure(|net| {
+                net.veth("eth0", &middle, far)?;
+                net.mac("eth0", [2, 0, 0, 0, 0, n])?;
+                net.address("eth0", address.into(), 24)?;
+                net.up("eth0")?;
+                net.neighbour("eth0", Ipv4Addr::new(10, 0, 0, peer).into(), [2, 0, 0, 0, 0, peer])
+            })
+            .unwrap();
+        middle
+            .configure(|net| {
+                net.ipv6(far, false)?;
+                net.up(far)
+            })
+            .unwrap();
+        (namespace, Wire::Packet(Packet::interface(&middle, far).unwrap()))
+    };
+    let (left, left_wire) = site(1, "if1");
+    let (right, right_wire) = site(2, "if2");
+    let plane = Dataplane::start(Options::default()).unwrap();
+    let handle = plane.add(cell_between(left_wire, right_wire, Span::from_millis(2))).unwrap();
+    exchange(&left, &right, SocketAddr::new(Ipv4Addr::new(10, 0, 0, 2).into(), 5004));
+    let report = handle.remove().unwrap().report;
+    println!("{report:?}");
+    i32::from(!report.drops.is_empty() || !report.broken.is_empty())
+}
+
+/// A VLAN tag, which the kernel takes out of a frame, is in its place in what a wire brings.
+fn tagged() -> i32 {
+    let site = Namespace::new().unwrap();
+    let mut wire = site
+        .configure(|net| {
+            let (wire, _) = net.wire(&port::Options { kind: Kind::Veth, ..port::Options::new("eth0") })?;
+            net.ipv6("eth0", false)?;
+            net.up("eth0")?;
+            Ok(wire)
+        })
+        .unwrap();
+    let mut frame = vec![2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 0x81, 0x00, 0x60, 0x07, 0x88, 0xb5];
+    frame.extend(pattern(200));
+    site.run(|| crate::bench::Blaster::new().send(&frame, 1)).unwrap();
+    let (mut scratch, mut pool, mut packets) = (Scratch::new(), Pool::new(4), Vec::new());
+    wait_for("the frame", || {
+        wire.receive(&mut scratch, &mut pool, &mut packets, 8).unwrap();
+        (!packets.is_empty()).then_some(())
+    });
+    println!("{:02x?}", &packets[0].bytes[..20]);
+    i32::from(packets[0].bytes != frame)
+}
+
+/// Without `/dev/net/tun` a veth pair is taken, and the reason is told.
+fn no_tun() -> i32 {
+    // SAFETY: terminated strings; the mount namespace is the sandbox's own.
+    let hidden = unsafe { libc::mount(c"none".as_ptr(), c"/dev/net".as_ptr(), c"tmpfs".as_ptr(), 0, std::ptr::null()) };
+    if hidden != 0 {
+        println!("cannot hide /dev/net: {}", std::io::Error::last_os_error());
+        return SKIPPED;
+    }
+    let (_, _, choice) = two_sites(Kind::Auto, Span::from_millis(1), 1500).unwrap();
+    println!("{choice}");
+    let told = choice.to_string();
+    let refused = two_sites(Kind::Tap, Span::from_millis(1), 1500).is_err();
+    i32::from(!told.starts_with("veth pair") || !told.contains("cannot open /dev/net/tun") || !refused)
 }
 
 /// By the kernel's time stamps at both ends no packet is faster than the link.

@@ -110,9 +110,12 @@ impl Epoch {
     /// kernel time stamps do.
     #[must_use]
     pub fn realtime_shift(&self) -> i64 {
-        let now = Self::now();
+        self.shift_until(&Self::now())
+    }
+
+    fn shift_until(&self, later: &Self) -> i64 {
         let offset = |epoch: &Self| i128::from(epoch.realtime) - i128::from(epoch.monotonic);
-        i64::try_from(offset(&now) - offset(self)).unwrap_or(i64::MAX)
+        i64::try_from(offset(later) - offset(self)).unwrap_or(i64::MAX)
     }
 }
 
@@ -178,4 +181,48 @@ fn read(clock: libc::clockid_t) -> u64 {
     unsafe { libc::clock_gettime(clock, &raw mut time) };
     // Both are never negative: these clocks start at or after 1970, or boot.
     (time.tv_sec as u64) * 1_000_000_000 + time.tv_nsec as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_and_instants_map_to_each_other() {
+        let epoch = Epoch::now();
+        let time = Time::from_nanos(1_234_567_890);
+        assert_eq!(epoch.time_at(epoch.instant(time)), time);
+        assert_eq!(epoch.time_of_realtime(epoch.realtime(time)), time);
+        assert_eq!(epoch.tai(time) - epoch.tai(Time::ZERO), time.as_nanos());
+        // Before the epoch there is no time.
+        assert_eq!(epoch.time_at(Instant(0)), Time::ZERO);
+    }
+
+    #[test]
+    fn a_clock_that_was_set_shows() {
+        let epoch = Epoch::now();
+        let later = Epoch { monotonic: epoch.monotonic + 5_000, realtime: epoch.realtime + 3_000, ..epoch };
+        assert_eq!(epoch.shift_until(&later), -2_000);
+        assert_eq!(epoch.shift_until(&epoch), 0);
+    }
+
+    #[test]
+    fn waiting_ends_at_the_deadline_or_later() {
+        for micros in [0, 10, 300, 2_000] {
+            let deadline = Instant::now().plus(Span::from_micros(micros));
+            let late = sleep_until(deadline);
+            assert!(Instant::now() >= deadline.plus(late));
+        }
+        // A deadline in the past is met at once, and late by what has passed.
+        let past = Instant(Instant::now().0 - 1_000_000);
+        assert!(sleep_until(past) >= Span::from_millis(1));
+    }
+
+    #[test]
+    fn stalls_are_what_is_over_the_limit() {
+        let mut stalls = Stalls::new(Span::from_millis(5));
+        let notes = [4_000, 5_000, 5_001, 52_000].map(|micros| stalls.note(Span::from_micros(micros)));
+        assert_eq!(notes, [false, false, true, true]);
+        assert_eq!((stalls.count, stalls.total, stalls.longest), (2, Span::from_micros(57_001), Span::from_millis(52)));
+    }
 }

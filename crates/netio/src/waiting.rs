@@ -12,14 +12,21 @@ use crate::sys::{check, timespec};
 pub(crate) struct Epoll(OwnedFd);
 
 /// How many events one wait returns at most; the rest comes with the next.
-const EVENTS: libc::c_int = 64;
+const EVENTS: usize = 64;
 
 impl Epoll {
     pub(crate) fn new() -> io::Result<Self> {
         // SAFETY: no pointers; the result is checked and owned by nobody else.
         let fd = check(unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) })?;
         // SAFETY: as above.
-        Ok(Self(unsafe { OwnedFd::from_raw_fd(fd) }))
+        let epoll = Self(unsafe { OwnedFd::from_raw_fd(fd) });
+        // Where there is no epoll_pwait2 (Linux before 5.11, or a container that forbids it), waits
+        // would return at once for ever: say so now.
+        let mut event = libc::epoll_event { events: 0, u64: 0 };
+        if pwait(&epoll.0, std::slice::from_mut(&mut event), Some(Span::ZERO)) < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        Ok(epoll)
     }
 
     /// Reports `token` as long as `fd` is readable. Closing the descriptor ends it.
@@ -50,26 +57,32 @@ impl Epoll {
     /// Waits for events, for at most `timeout` (for ever if absent). An interrupted wait returns
     /// nothing.
     pub(crate) fn wait(&self, timeout: Option<Span>) -> impl ExactSizeIterator<Item = Ready> + use<> {
-        let timeout = timeout.map(timespec);
-        let timeout = timeout.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
-        let mut events = [libc::epoll_event { events: 0, u64: 0 }; EVENTS as usize];
-        // SAFETY: the array holds EVENTS entries and outlives the call, as does the timeout; no
-        // signal mask is given. The raw call, since not every C library has a name for it.
-        let count = unsafe {
-            libc::syscall(
-                libc::SYS_epoll_pwait2,
-                self.0.as_raw_fd(),
-                events.as_mut_ptr(),
-                EVENTS,
-                timeout,
-                std::ptr::null::<libc::sigset_t>(),
-                0usize,
-            )
-        };
+        let mut events = [libc::epoll_event { events: 0, u64: 0 }; EVENTS];
+        let count = pwait(&self.0, &mut events, timeout);
         events.into_iter().take(usize::try_from(count).unwrap_or(0)).map(|event| Ready {
             token: event.u64,
             trouble: event.events & (libc::EPOLLERR | libc::EPOLLHUP).cast_unsigned() != 0,
         })
+    }
+}
+
+/// `epoll_pwait2`, by its number, since not every C library has a name for it.
+fn pwait(epoll: &OwnedFd, events: &mut [libc::epoll_event], timeout: Option<Span>) -> libc::c_long {
+    let timeout = timeout.map(timespec);
+    let timeout = timeout.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
+    let room = libc::c_int::try_from(events.len()).unwrap_or(libc::c_int::MAX);
+    // SAFETY: the kernel writes at most `room` events, which there is room for, and reads the
+    // timeout; no signal mask is given.
+    unsafe {
+        libc::syscall(
+            libc::SYS_epoll_pwait2,
+            epoll.as_raw_fd(),
+            events.as_mut_ptr(),
+            room,
+            timeout,
+            std::ptr::null::<libc::sigset_t>(),
+            0usize,
+        )
     }
 }
 

@@ -77,6 +77,9 @@ checks! {
     datagram_super_frames_by_veth_keep_their_boundaries: "datagrams-veth";
     tcp_in_vxlan_by_tap_delivers_every_byte: "vxlan-tap";
     tcp_in_vxlan_by_veth_delivers_every_byte: "vxlan-veth";
+    tcp_between_two_interfaces_delivers_every_byte: "interfaces";
+    a_vlan_tag_stays_in_its_frame: "tagged";
+    without_taps_a_veth_is_taken: "no-tun";
     no_packet_is_early_by_the_kernels_stamps: "never-early";
     a_graph_is_changed_while_packets_pass: "commands";
 }

@@ -11,9 +11,9 @@
 //! socket's ring: [`Packet`]'s docs) until the executor reads it, which it does as soon as it runs:
 //! the ring holds what arrives between two readings, and some milliseconds' worth after a stall.
 //! It is no part of the emulated link. What does not fit is dropped by the kernel and counted
-//! ([`Wire::kernel_drops`]). The TAP's queueing discipline is `noqueue` where the kernel allows it;
-//! elsewhere it never holds anything either, as a TAP that has no room drops instead of pushing
-//! back. On the way in there is no queue: a write runs the site's receive path at once.
+//! ([`Wire::kernel_drops`]). The interface's queueing discipline never holds anything, as a TAP
+//! without room drops instead of pushing back (seen up to Linux 6.18), and a veth has none. On the
+//! way in there is no queue: a write runs the site's receive path at once.
 
 mod packet;
 mod tap;
