@@ -85,5 +85,5 @@ pub(crate) fn two_sites(kind: Kind, delay: Span, mtu: u32) -> Result<([Site; 2],
         CellWire { name: "left".into(), wire: left_wire, entry: (there, 0), exit: ExitId(0) },
         CellWire { name: "right".into(), wire: right_wire, entry: (back, 0), exit: ExitId(1) },
     ];
-    Ok(([left, right], CellSpec { epoch: Epoch::now(), graph, wires }, choice))
+    Ok(([left, right], CellSpec { epoch: Epoch::now(), graph, wires, late: Span::from_millis(1) }, choice))
 }
