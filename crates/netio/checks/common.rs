@@ -90,5 +90,5 @@ pub(crate) fn cell_between(left: Wire, right: Wire, delay: Span) -> CellSpec {
         CellWire { name: "left".into(), wire: left, entry: (there, 0), exit: ExitId(0) },
         CellWire { name: "right".into(), wire: right, entry: (back, 0), exit: ExitId(1) },
     ];
-    CellSpec { epoch: Epoch::now(), graph, wires }
+    CellSpec { epoch: Epoch::now(), graph, wires, late: Span::from_millis(1) }
 }

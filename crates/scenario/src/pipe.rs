@@ -223,8 +223,8 @@ fn delay_model(cx: Context<'_>, node: &Node) -> Result<DelayModel, Noted> {
     }
 }
 
-/// The mean of a delay, to size queues: of a timeline the mean of its steps.
-fn mean_delay(model: &DelayModel) -> Span {
+/// The mean of a delay: of a timeline the mean of its steps.
+pub(crate) fn mean_delay(model: &DelayModel) -> Span {
     let mean = |sum: u128, count: usize| u64::try_from(sum / count.max(1) as u128).unwrap_or(u64::MAX);
     match model {
         DelayModel::Constant(delay) | DelayModel::Normal { mean: delay, .. } => *delay,

@@ -20,6 +20,7 @@ use netio::endpoint::{EndpointError, Endpoints, Timing};
 use netio::executor::{AddError, CellReport, Dataplane, Options, Removed, Stopped};
 
 use crate::cell::{self, CONNECT_LIMIT, DRAIN};
+use crate::pipe::mean_delay;
 use crate::plan::{Cell, Plan};
 use crate::run::{Outcome, Results, RunError};
 use crate::schedule::{self, Governor, Jobs, Load, Queue, TOTAL_RATE, Waiting};
@@ -49,6 +50,10 @@ pub enum CellError {
     Iperf3(#[from] iperf3::Iperf3Error),
 }
 
+/// A packet that is late by less than this is late by nothing worth counting on any link.
+const LATE_LEAST: Span = Span::from_millis(1);
+/// On a slow link a packet is late only if that changes its delay by more than one part in this.
+const LATE_PART: u64 = 20;
 /// Of a cell's packets this share may be late before its figures are not trusted.
 const LATE_SHARE: f64 = 0.01;
 /// Of a cell's time this share may be spent in stalls.
@@ -262,13 +267,22 @@ fn timing(cell: &Cell) -> Timing {
     }
 }
 
+/// From when on a packet of the cell counts as late: what is little beside its links' delays does not
+/// spoil a figure.
+fn late_limit(cell: &Cell) -> Span {
+    let directions = cell.links.iter().flat_map(|link| [&link.up, &link.down]);
+    let pipes = directions.flat_map(|way| way.branches.iter().map(|branch| &branch.pipe).chain([&way.pipe]));
+    let shortest = pipes.map(|pipe| mean_delay(&pipe.delay)).min().unwrap_or(Span::ZERO);
+    LATE_LEAST.max(Span::from_nanos(shortest.as_nanos() / LATE_PART))
+}
+
 /// What the data plane tells of the machine, and whether it kept up.
 fn health(report: &CellReport, elapsed: Duration) -> Health {
     let elapsed = elapsed.as_secs_f64();
     let late_share = report.late as f64 / (report.packets_out as f64).max(1.0);
     let stall_share = report.stalls.total.as_secs_f64() / elapsed;
     let kernel_drops = report.kernel_drops.unwrap_or(0);
-    let limit = Options::default().late;
+    let limit = report.late_limit;
     let mut reasons = Vec::new();
     if late_share > LATE_SHARE {
         reasons.push(format!("{:.1} % of its packets were more than {limit} late", late_share * 100.0));
@@ -319,11 +333,11 @@ fn session(wire: String, jobs: Jobs) -> Session {
             memory_bytes: machine.memory_bytes,
         }),
         remarks: vec![format!(
-            "A cell is spoiled, and run again up to {} times, if more than {} % of its packets are over {} late, more \
-             than {} % of its time is lost in stalls, or the kernel lost frames before the link.",
+            "A cell is spoiled, and run again up to {} times, if more than {} % of its packets are late, more than {} % of \
+             its time is lost in stalls, or the kernel lost frames before the link. Late is by more than {LATE_LEAST} or \
+             1/{LATE_PART} of the cell's shortest mean one-way delay, whichever is longer.",
             schedule::RETRIES,
             LATE_SHARE * 100.0,
-            Options::default().late,
             STALL_SHARE * 100.0,
         )],
     }

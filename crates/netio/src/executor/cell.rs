@@ -79,7 +79,7 @@ impl Cell {
             exits: Exits::new(&spec.wires, options.held),
             graph: spec.graph,
             wires: spec.wires,
-            late: options.late,
+            late: spec.late,
             measured: Measured {
                 packets_in: 0,
                 bytes_in: 0,
@@ -162,6 +162,7 @@ impl Cell {
             bytes_out: measured.bytes_out,
             lateness: measured.lateness.clone(),
             late: measured.late,
+            late_limit: self.late,
             stalls: measured.stalls,
             busy: measured.busy,
             drops: drops.collect(),

@@ -51,8 +51,6 @@ pub struct Options {
     pub cpu: Option<usize>,
     /// Spin before a deadline: for a single cell that has a processor to itself.
     pub spin: bool,
-    /// A packet that leaves later than this after its launch time is counted as late.
-    pub late: Span,
     /// A delay of the whole thread of more than this is a stall.
     pub stall: Span,
     /// Most packets per cell that wait here for a launch time their element left to us.
@@ -61,7 +59,7 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        Self { cpu: None, spin: false, late: Span::from_millis(1), stall: Stalls::LIMIT, held: 65_536 }
+        Self { cpu: None, spin: false, stall: Stalls::LIMIT, held: 65_536 }
     }
 }
 
@@ -73,6 +71,8 @@ pub struct CellSpec {
     pub graph: Graph,
     /// Where its packets come from and go to.
     pub wires: Vec<CellWire>,
+    /// A packet that leaves later than this after its launch time is counted as late.
+    pub late: Span,
 }
 
 /// A wire of a cell.
@@ -285,8 +285,10 @@ pub struct CellReport {
     /// How long after its launch time each packet went out, in nanoseconds, to three digits, up to a
     /// minute.
     pub lateness: Histogram<u64>,
-    /// Packets later than [`Options::late`].
+    /// Packets later than [`CellSpec::late`].
     pub late: u64,
+    /// That limit.
+    pub late_limit: Span,
     /// Stalls of the thread while the cell had something to do.
     pub stalls: Stalls,
     /// Processor time spent on the cell (by the clock, hence with what others took meanwhile).

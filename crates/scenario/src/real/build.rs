@@ -15,7 +15,7 @@ use netio::executor::{CellSpec, CellWire};
 use netio::port::{self, Wire};
 use netio::site::{Namespace, Vxlan};
 
-use super::CellError;
+use super::{CellError, late_limit};
 use crate::cell;
 use crate::plan::{Cell, Flow, Traffic};
 use crate::topology::{Topology, VNI};
@@ -58,7 +58,11 @@ impl Built {
             let inside = if cell.path.vxlan { pod(&namespace, cell, &topology, site)? } else { namespace };
             applications.push(End { namespace: inside, address: topology.application(site) });
         }
-        Ok(Self { applications, directions, spec: CellSpec { epoch: Epoch::now(), graph, wires } })
+        Ok(Self {
+            applications,
+            directions,
+            spec: CellSpec { epoch: Epoch::now(), graph, wires, late: late_limit(cell) },
+        })
     }
 }
 

@@ -15,7 +15,7 @@ use netio::executor::{CellHandle, CellReport, CellSpec, CellWire, Dataplane, Opt
 use netio::port::{Packet, Wire};
 use netio::process;
 
-use super::{Built, CellError};
+use super::{Built, CellError, late_limit};
 use crate::cell;
 use crate::plan::{self, Cell, Path};
 use crate::single::link_changes;
@@ -118,7 +118,8 @@ impl Live {
             let wire = Wire::Packet(Packet::interface(host, name).map_err(CellError::from)?);
             wires.push(CellWire { name: name.into(), wire, entry: (directions[0][side], 0), exit });
         }
-        let link = Running::start(CellSpec { epoch: Epoch::now(), graph, wires }, directions[0], self.control)?;
+        let spec = CellSpec { epoch: Epoch::now(), graph, wires, late: late_limit(&cell) };
+        let link = Running::start(spec, directions[0], self.control)?;
         while !netio::sandbox::interrupted() {
             thread::sleep(Duration::from_millis(50));
         }
@@ -208,7 +209,7 @@ fn punctuality(report: &CellReport) -> String {
         quantity(lateness.p99),
         quantity(lateness.max),
         format::count(report.late),
-        Options::default().late,
+        report.late_limit,
         report.stalls.count,
         quantity(report.stalls.total.as_secs_f64()),
         report.kernel_drops.map_or_else(|| "an unknown number".into(), format::count),
