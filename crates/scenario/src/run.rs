@@ -1,5 +1,10 @@
 //! From a plan to a recording: the whole path of a run.
 
+mod cell;
+mod real;
+mod schedule;
+mod simulate;
+
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -7,9 +12,12 @@ use measure::event::{Ended, Note, Session};
 use measure::{CellRecord, Event, RecordError, Recorder};
 
 use crate::plan::Plan;
-use crate::real::{self, CellError};
-use crate::schedule::{Jobs, Queue, Waiting};
-use crate::simulate::{self, SimulationError};
+use schedule::{Queue, Waiting};
+
+pub use real::CellError;
+pub use real::live::{Account, Live, LiveError};
+pub use schedule::{Governor, Jobs, RETRIES};
+pub use simulate::SimulationError;
 
 /// How a plan is run.
 #[derive(Clone, Debug)]
@@ -165,7 +173,7 @@ impl<'a> Results<'a> {
             for cell in cells {
                 let Some(done) = finished.get_mut(cell.cell as usize) else { continue };
                 let attempt = cell.attempt + 1;
-                *done |= cell.spoiled.is_none() || attempt > crate::schedule::RETRIES;
+                *done |= cell.spoiled.is_none() || attempt > crate::run::schedule::RETRIES;
                 attempts[cell.cell as usize] = attempts[cell.cell as usize].max(attempt);
             }
             recorder

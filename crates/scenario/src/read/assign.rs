@@ -1,9 +1,9 @@
 //! Dotted assignment onto the tree: what `--set`, `quick` and `sweep` have in common.
 
-use crate::fields;
-use crate::keys;
-use crate::problem::{At, Noted, Notes, Problem};
-use crate::yaml::{Entry, Node, Value};
+use crate::read::fields;
+use crate::read::keys;
+use crate::read::problem::{At, Noted, Notes, Problem};
+use crate::read::yaml::{Entry, Node, Value};
 
 /// A key such as `radio.loss`, resolved against a file.
 #[derive(Clone, Debug)]

@@ -9,8 +9,8 @@ use measure::event::Session;
 use measure::{CellRecord, Health, Observation, PacketCounts, Quantiles, Snapshot, delay_histogram};
 use traffic::{Congestion, Host, HostConfig, HostFlow, NextHop, ProbeReceiver, Remote, Router, TcpSource, Tunnel};
 
-use crate::cell::{self, CONNECT_LIMIT, DRAIN};
 use crate::plan::{Cell, Flow, Tcp, TcpEngine, Traffic};
+use crate::run::cell::{self, CONNECT_LIMIT, DRAIN};
 use crate::topology::{Topology, VNI};
 
 /// Why a cell cannot be run in virtual time.

@@ -3,11 +3,11 @@
 use engine::{Rate, Size, Span};
 use queue::{Codel, ConfigError, Discipline, FqCodel, Pie, QueueConfig};
 
-use crate::fields::{self, Fields};
-use crate::keys;
-use crate::problem::{At, Noted, Notes, Problem};
 use crate::profiles::DefaultQueue;
-use crate::yaml::{Node, Value};
+use crate::read::fields::{self, Fields};
+use crate::read::keys;
+use crate::read::problem::{At, Noted, Notes, Problem};
+use crate::read::yaml::{Node, Value};
 
 /// What the length of a queue follows from where it is not said.
 #[derive(Clone, Copy)]

@@ -14,8 +14,8 @@ use measure::{Observation, Snapshot};
 use netio::endpoint::End;
 use serde_json::Value;
 
-use crate::cell::CONNECT_LIMIT;
 use crate::plan::{Cell, Flow, Tcp, TcpEngine, Traffic};
+use crate::run::cell::CONNECT_LIMIT;
 
 /// Why iperf3 cannot be used.
 #[derive(Debug, thiserror::Error)]

@@ -3,12 +3,12 @@
 use engine::{Rate, Span};
 use measure::{Axis, Expectation, Figure, Finding, Metric, Panel, Relation, Rule, Selection, Study, Unit};
 
-use crate::assign::{self, Scope, Target};
-use crate::fields::{self, Fields};
-use crate::keys;
-use crate::problem::{At, Noted, Notes, Problem};
-use crate::sweep::{self, SweptKey, Variant};
-use crate::yaml::{Node, Value};
+use crate::read::assign::{self, Scope, Target};
+use crate::read::fields::{self, Fields};
+use crate::read::keys;
+use crate::read::problem::{At, Noted, Notes, Problem};
+use crate::read::sweep::{self, SweptKey, Variant};
+use crate::read::yaml::{Node, Value};
 
 /// What questions may refer to.
 pub(crate) struct Questions<'a> {

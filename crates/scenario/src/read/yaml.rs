@@ -2,7 +2,7 @@
 
 use saphyr_parser::{Event, Parser, ScalarStyle};
 
-use crate::problem::{At, Noted, Notes, Problem};
+use crate::read::problem::{At, Noted, Notes, Problem};
 
 /// A value and where it stands.
 #[derive(Clone, Debug)]

@@ -2,12 +2,12 @@
 
 use engine::{Rate, Size, Span};
 
-use crate::decode::Decoder;
-use crate::fields::{self, Fields};
-use crate::keys;
 use crate::plan::{Flow, Path, Ping, Tcp, TcpEngine, Traffic, Udp};
-use crate::problem::{Noted, Notes, Problem};
-use crate::yaml::{Node, Value};
+use crate::read::decode::Decoder;
+use crate::read::fields::{self, Fields};
+use crate::read::keys;
+use crate::read::problem::{Noted, Notes, Problem};
+use crate::read::yaml::{Node, Value};
 use traffic::SERVICES;
 
 /// How long a write lasts at the rate where nothing is said.

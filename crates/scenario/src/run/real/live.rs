@@ -16,9 +16,9 @@ use netio::port::{Packet, Wire};
 use netio::process;
 
 use super::{Built, CellError, late_limit};
-use crate::cell;
 use crate::plan::{self, Cell, Path};
-use crate::single::link_changes;
+use crate::read::link_changes;
+use crate::run::cell;
 
 /// A link to run by itself.
 #[derive(Debug)]

@@ -5,11 +5,11 @@ use std::cmp::Ordering;
 use engine::{Rate, Size, Span};
 use measure::{Axis, Scalar};
 
-use crate::assign::{Scope, Target};
-use crate::fields::{self, Fields};
-use crate::keys;
-use crate::problem::{At, Noted, Notes, Problem};
-use crate::yaml::{Node, Value};
+use crate::read::assign::{Scope, Target};
+use crate::read::fields::{self, Fields};
+use crate::read::keys;
+use crate::read::problem::{At, Noted, Notes, Problem};
+use crate::read::yaml::{Node, Value};
 
 /// Most cells of a plan, repeats included.
 pub(crate) const MOST_CELLS: u64 = 100_000;
@@ -295,7 +295,7 @@ mod tests {
         let notes = Notes::default();
         let text = format!("{{from: {from}, to: {to}, step: {step}}}");
         let source = notes.source("range", text.as_str());
-        let node = crate::yaml::parse(&notes, source, &text).unwrap();
+        let node = crate::read::yaml::parse(&notes, source, &text).unwrap();
         match range(&notes, &node) {
             Ok(nodes) => Ok(nodes.iter().map(Node::flow).collect()),
             Err(_) => Err(notes.into_error().lines().collect::<Vec<_>>().join("\n")),

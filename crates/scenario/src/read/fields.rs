@@ -8,9 +8,9 @@ use std::str::FromStr;
 
 use engine::{Rate, Size, Span};
 
-use crate::keys::Table;
-use crate::problem::{At, Noted, Notes, Problem};
-use crate::yaml::{Entry, Node, Value};
+use crate::read::keys::Table;
+use crate::read::problem::{At, Noted, Notes, Problem};
+use crate::read::yaml::{Entry, Node, Value};
 
 /// A mapping whose keys are all known.
 #[derive(Clone, Copy)]

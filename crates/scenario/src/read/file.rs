@@ -4,9 +4,9 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 
-use crate::decode;
 use crate::plan::Plan;
-use crate::problem::{Notes, Problem, ScenarioError};
+use crate::read::decode;
+use crate::read::problem::{Notes, Problem, ScenarioError};
 
 /// What the command line says beside the file.
 #[derive(Clone, Debug, Default)]

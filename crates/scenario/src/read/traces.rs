@@ -6,10 +6,10 @@ use std::collections::BTreeMap;
 use engine::Span;
 use link::{Empirical, LossTrace, Opportunities, Timeline};
 
-use crate::fields;
-use crate::file::ReadFile;
-use crate::problem::{Noted, Notes, Problem};
-use crate::yaml::Node;
+use crate::read::fields;
+use crate::read::file::ReadFile;
+use crate::read::problem::{Noted, Notes, Problem};
+use crate::read::yaml::Node;
 
 /// Reads each file once, however many cells name it.
 pub(crate) struct Traces<'a> {

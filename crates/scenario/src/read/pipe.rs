@@ -8,13 +8,13 @@ use link::{
     PipeConfig, RateModel, Selector,
 };
 
-use crate::fields::{self, Fields};
-use crate::keys;
-use crate::problem::{At, Noted, Notes, Problem};
 use crate::profiles::{DefaultQueue, Profile, ProfileDirection};
-use crate::queues::{self, Room};
-use crate::traces::Traces;
-use crate::yaml::{Entry, Node, Value};
+use crate::read::fields::{self, Fields};
+use crate::read::keys;
+use crate::read::problem::{At, Noted, Notes, Problem};
+use crate::read::queues::{self, Room};
+use crate::read::traces::Traces;
+use crate::read::yaml::{Entry, Node, Value};
 
 /// What the directions of a link are decoded with.
 #[derive(Clone, Copy)]

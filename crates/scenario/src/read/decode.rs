@@ -2,19 +2,19 @@
 
 use engine::{Random, Span};
 
-use crate::assign::{Scope, Target};
-use crate::fields::{self, Fields};
-use crate::file::{Options, ReadFile};
-use crate::keys;
-use crate::pipe;
 use crate::plan::{Cell, Flow, Link, Path, Plan};
-use crate::problem::{Noted, Notes, Problem};
 use crate::profiles::{PROFILES, profile};
-use crate::single::key_and_value;
-use crate::study::Questions;
-use crate::sweep::{SweptKey, Variant};
-use crate::traces::Traces;
-use crate::yaml::{self, Node};
+use crate::read::assign::{Scope, Target};
+use crate::read::fields::{self, Fields};
+use crate::read::file::{Options, ReadFile};
+use crate::read::keys;
+use crate::read::pipe;
+use crate::read::problem::{Noted, Notes, Problem};
+use crate::read::single::key_and_value;
+use crate::read::study::Questions;
+use crate::read::sweep::{SweptKey, Variant};
+use crate::read::traces::Traces;
+use crate::read::yaml::{self, Node};
 
 /// Most sites of a scenario.
 const MOST_SITES: usize = 250;

@@ -5,14 +5,14 @@ use std::path::Path as FilePath;
 use link::{Change, DirectionConfig, PipeConfig};
 use queue::Discipline;
 
-use crate::assign;
-use crate::decode::Decoder;
-use crate::fields;
-use crate::file::read_beside;
 use crate::plan::{Link, Path};
-use crate::problem::{At, Noted, Notes, Problem, ScenarioError};
-use crate::traces::Traces;
-use crate::yaml::{self, Entry, Node, Value};
+use crate::read::assign;
+use crate::read::decode::Decoder;
+use crate::read::fields;
+use crate::read::file::read_beside;
+use crate::read::problem::{At, Noted, Notes, Problem, ScenarioError};
+use crate::read::traces::Traces;
+use crate::read::yaml::{self, Entry, Node, Value};
 
 /// A change of a running link.
 #[derive(Clone, Debug, PartialEq)]

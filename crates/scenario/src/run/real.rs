@@ -19,11 +19,11 @@ use netio::cpu;
 use netio::endpoint::{EndpointError, Endpoints, Timing};
 use netio::executor::{AddError, CellReport, Dataplane, Options, Removed, Stopped};
 
-use crate::cell::{self, CONNECT_LIMIT, DRAIN};
-use crate::pipe::mean_delay;
 use crate::plan::{Cell, Plan};
+use crate::read::mean_delay;
+use crate::run::cell::{self, CONNECT_LIMIT, DRAIN};
+use crate::run::schedule::{self, Governor, Jobs, Load, Queue, TOTAL_RATE, Waiting};
 use crate::run::{Outcome, Results, RunError};
-use crate::schedule::{self, Governor, Jobs, Load, Queue, TOTAL_RATE, Waiting};
 
 use build::Built;
 

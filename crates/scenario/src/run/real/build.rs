@@ -16,8 +16,8 @@ use netio::port::{self, Wire};
 use netio::site::{Namespace, Vxlan};
 
 use super::{CellError, late_limit};
-use crate::cell;
 use crate::plan::{Cell, Flow, Traffic};
+use crate::run::cell;
 use crate::topology::{Topology, VNI};
 
 /// A cell that is ready to be driven.

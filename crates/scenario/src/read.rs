@@ -1,0 +1,27 @@
+//! Reading scenario files: from text to a checked plan.
+//!
+//! A file becomes a tree that keeps every value's place (`yaml`). `sweep`, `quick` and `--set` are
+//! assignments to that tree (`assign`, `sweep`); each cell is then decoded from a tree of its own
+//! (`decode` and its parts), against one table of keys (`keys`), and what is wrong is told with its
+//! place (`problem`).
+
+mod assign;
+mod decode;
+mod fields;
+mod file;
+mod flows;
+mod keys;
+mod pipe;
+mod problem;
+mod queues;
+mod single;
+mod study;
+mod sweep;
+mod traces;
+mod yaml;
+
+pub use file::{FileError, Options, ReadFile, load, parse};
+pub use keys::reference;
+pub(crate) use pipe::mean_delay;
+pub use problem::ScenarioError;
+pub use single::{LinkChange, link, link_changes};
