@@ -140,7 +140,7 @@ impl Testbed {
             record.health.machine_busy = shares.busy;
             record.health.machine_steal = shares.steal;
         }
-        record.histograms.push(("lateness".into(), removed.report.lateness));
+        record.histograms.push((measure::LATENESS.into(), removed.report.lateness));
         Ok(record)
     }
 
