@@ -137,12 +137,6 @@ impl Recorder {
         self.events().append(&line)
     }
 
-    /// Where it writes.
-    #[must_use]
-    pub fn dir(&self) -> &Path {
-        &self.dir
-    }
-
     fn open(dir: &Path) -> Result<Self, RecordError> {
         let mut files = Vec::new();
         for name in TABLES.into_iter().chain([EVENTS]) {

@@ -9,7 +9,7 @@ use crate::{Figure, Metric, Panel, Recording, Unit};
 /// Rows of the plain table, which stands in where no figure is asked for.
 const MOST_ROWS: usize = 40;
 /// Names in a list before it says how many more there are.
-const MOST_NAMES: usize = 4;
+const MOST_NAMES: usize = 3;
 
 /// The summary, in lines of at most `width` characters where words allow it (at least 60).
 #[must_use]
@@ -144,6 +144,10 @@ fn machine(out: &mut String, width: usize, analysis: &Analysis) {
     let s = |value: f64| quantity(value, Unit::Second);
     line(out, width, 0, "");
     line(out, width, 0, "Machine");
+    if health.virtual_time {
+        line(out, width, 1, "time was virtual: nobody waits, so nothing is late");
+        return;
+    }
     let lateness = match &health.lateness {
         Some(l) => format!("lateness p50 {}, p99 {}, most {}", s(l.p50), s(l.p99), s(l.max)),
         None => format!("lateness p99 at most {}, most {}", s(health.worst_p99_s), s(health.worst_s)),

@@ -174,6 +174,33 @@ fn cost_is_found_over_pairs_with_its_interval() {
 }
 
 #[test]
+fn few_pairs_have_no_cost() {
+    // Of six pairs at no loss on one link one is spoiled.
+    let mut recording = recording("pairs", &Wish { losses: vec![0], spoiled: vec![0], ..Wish::default() });
+    for finding in &mut recording.outline.study.findings {
+        finding.select = select(&[("radio.profile", &["satellite-1"])]);
+    }
+    let analysis = Analysis::of(&recording);
+    let found = analysis.findings.last().unwrap();
+    assert_eq!(
+        (found.verdict, found.measured.as_str()),
+        (Verdict::NotJudged, "fewer than 6 pairs of host and overlay")
+    );
+    assert!(found.cost.is_none());
+}
+
+#[test]
+fn virtual_time_has_no_lateness() {
+    let mut recording = recording("virtual", &Wish { losses: vec![0], ..Wish::default() });
+    if let measure::Event::Session(session) = &mut recording.events[0] {
+        session.executor = "virtual".into();
+    }
+    let text = summary::text(&recording, &Analysis::of(&recording), 100);
+    assert!(text.contains("virtual time, ") && text.contains("nobody waits, so nothing is late"), "{text}");
+    assert!(!text.contains("CPU time"), "{text}");
+}
+
+#[test]
 fn the_summary_says_it_all_in_a_screenful() {
     let recording = recording("summary", &Wish::default());
     let analysis = Analysis::of(&recording);

@@ -173,7 +173,8 @@ function drawFigure(figure, number) {
   hosts.forEach((host) => fit.observe(host));
 }
 
-// Tables that sort and filter
+// Tables that sort and filter. More rows than these make a page slow, and nobody reads them.
+const MOST_ROWS = 2000;
 function table(spec) {
   const box = document.getElementById(spec.id);
   if (!box) return;
@@ -215,14 +216,15 @@ function table(spec) {
       });
     }
     body.replaceChildren(
-      ...picked.map((i) => {
+      ...picked.slice(0, MOST_ROWS).map((i) => {
         const tr = el("tr", spec.marked.includes(i) ? { class: "spoiled" } : {});
         rows[i].forEach((v, c) => tr.append(el("td", { class: columns[c].kind }, shown(v, columns[c]))));
         return tr;
       }),
     );
     said.textContent =
-      picked.length === rows.length ? `${rows.length} rows` : `${picked.length} of ${rows.length} rows`;
+      (picked.length === rows.length ? `${rows.length} rows` : `${picked.length} of ${rows.length} rows`) +
+      (picked.length > MOST_ROWS ? `, the first ${MOST_ROWS} shown` : "");
   };
   columns.forEach((column, c) => {
     const button = el("button", { type: "button", class: "sort" }, column.name),

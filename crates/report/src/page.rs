@@ -12,6 +12,9 @@ use crate::figures::{self, column_unit};
 use crate::html::{Page, Text, class, details, facts, icon, tag, tiles};
 use crate::{VERSION, cost};
 
+/// Bytes of a resolved cell up to which it stands in the report.
+const MOST_PLAN_BYTES: usize = 64 << 10;
+
 /// The report as one HTML file. The same recording gives the same report.
 #[must_use]
 pub fn page(recording: &Recording, analysis: &Analysis) -> String {
@@ -133,6 +136,9 @@ fn in_short(analysis: &Analysis) -> Vec<(&'static str, String, String)> {
         let median = &cost.ratio.median;
         let beneath = format!("{:.3} to {:.3}, {} over {}", median.low, median.high, cost.variant, cost.base);
         entries.push(("Median ratio", format!("{:.3}", median.value), beneath));
+    }
+    if health.virtual_time {
+        return entries;
     }
     let late = if health.packets == 0 { 0.0 } else { health.late_packets as f64 / health.packets as f64 };
     entries.push(("Late packets", quantity(late, Unit::Ratio), format!("of {}", count(health.packets))));
@@ -270,6 +276,9 @@ fn expectations(analysis: &Analysis) -> String {
 }
 
 fn machine(health: &HealthSummary) -> String {
+    if health.virtual_time {
+        return "<p>Time was virtual: nobody waits, so nothing is late.</p>".to_string();
+    }
     let lateness = match &health.lateness {
         Some(l) => vec![
             ("Lateness, median", seconds(l.p50), String::new()),
@@ -424,6 +433,15 @@ fn plan(recording: &Recording) -> String {
     let outline = &recording.outline;
     let first = &recording.plan["cells"][0];
     let resolved = serde_json::to_string_pretty(first).unwrap_or_default();
+    // A trace can be megabytes of numbers that nobody reads here.
+    let resolved = if resolved.len() > MOST_PLAN_BYTES {
+        String::new()
+    } else {
+        format!(
+            "<details><summary>The first cell as resolved</summary><pre tabindex=\"0\">{}</pre></details>",
+            Text(&resolved)
+        )
+    };
     let source = if outline.source.is_empty() {
         String::new()
     } else {
@@ -433,9 +451,8 @@ fn plan(recording: &Recording) -> String {
         )
     };
     format!(
-        "<p class=\"note\">Seed {}. Every cell as resolved is in <code>plan.json</code>.</p>{source}<details><summary>The first cell as resolved</summary><pre tabindex=\"0\">{}</pre></details>",
-        outline.seed,
-        Text(&resolved)
+        "<p class=\"note\">Seed {}. Every cell as resolved is in <code>plan.json</code>.</p>{source}{resolved}",
+        outline.seed
     )
 }
 

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use crate::analysis::{Group, NotJudged, Verdict};
 use crate::format::{digits, quantity};
-use crate::statistics::{PairedRatio, paired_ratio};
+use crate::statistics::{LEAST_PAIRS, PairedRatio, paired_ratio};
 use crate::{Finding, Metric, Rule, Study};
 
 /// A finding of a paper, beside ours.
@@ -78,7 +78,7 @@ pub struct Breakdown {
 
 pub(crate) fn find(finding: &Finding, groups: &[Group], study: &Study, seed: u64) -> Found {
     let selected: Vec<&Group> = groups.iter().filter(|g| g.is_in(&finding.select)).collect();
-    let mut not_judged: Vec<NotJudged> = selected.iter().flat_map(|g| g.not_judged.iter().cloned()).collect();
+    let not_judged: Vec<NotJudged> = selected.iter().flat_map(|g| g.not_judged.iter().cloned()).collect();
     let (low, high) = finding.agrees;
     let outcome = if selected.is_empty() {
         Outcome::nothing("no such cell in this run")
@@ -99,10 +99,6 @@ pub(crate) fn find(finding: &Finding, groups: &[Group], study: &Study, seed: u64
         () if low.is_none_or(|low| place >= low) && high.is_none_or(|high| place <= high) => Verdict::Holds,
         () => Verdict::Fails,
     };
-    if !outcome.judged && not_judged.is_empty() {
-        let label = crate::analysis::expectation::words(&finding.select);
-        not_judged.push(NotJudged { cell: None, label, why: outcome.measured.clone() });
-    }
     Found {
         source: finding.source.clone(),
         paper: finding.paper.trim().to_string(),
@@ -149,7 +145,7 @@ fn decay(selected: &[&Group], metric: Metric, over: &str, share: f64) -> Outcome
         })
         .collect();
     if parts.is_empty() {
-        return Outcome::nothing(&format!("no {} with an offered rate over {over}", metric.name()));
+        return Outcome::nothing(&format!("no {} beside an offered rate over {over}", metric.name()));
     }
     let first = parts.iter().filter(|p| p.value.is_some()).min_by(|a, b| later(a).total_cmp(&later(b)));
     let measured = match first {
@@ -176,7 +172,7 @@ fn converge(selected: &[&Group], metric: Metric, over: &str, series: &str, withi
         })
         .collect();
     if parts.is_empty() || labels.len() < 2 {
-        return Outcome::nothing(&format!("fewer than two {series} over {over}"));
+        return Outcome::nothing(&format!("fewer than two values of {series} in this run"));
     }
     let last = parts.iter().max_by(|a, b| later(a).total_cmp(&later(b)));
     let (value, measured) = match last {
@@ -232,7 +228,7 @@ fn at(over: &str, part: &Part) -> String {
     let (value, label) = (plain(part.value.unwrap_or(f64::INFINITY)), bracketed(&part.label));
     match part.before {
         Some(before) => format!("from {over} {value} on{label}; not yet at {}", plain(before)),
-        None => format!("from {over} {value} on{label}, the lowest of all"),
+        None => format!("from {over} {value} on{label}, the lowest that was run"),
     }
 }
 
@@ -243,7 +239,7 @@ fn bracketed(label: &str) -> String {
 fn lowest_share(selected: &[&Group], metric: Metric) -> Outcome {
     let shares = selected.iter().filter_map(|g| Some((g, share_of_offered(g, metric)?)));
     let Some((group, share)) = shares.min_by(|a, b| a.1.total_cmp(&b.1)) else {
-        return Outcome::nothing(&format!("no {} with an offered rate", metric.name()));
+        return Outcome::nothing(&format!("no {} beside an offered rate", metric.name()));
     };
     let measured = format!("at least {} of the offered rate ({})", quantity(share, crate::Unit::Ratio), group.label());
     Outcome { judged: true, value: Some(share), measured, parts: Vec::new(), cost: None }
@@ -282,7 +278,8 @@ fn cost(selected: &[&Group], study: &Study, sides: Sides, seed: u64) -> Outcome 
     }
     let values: Vec<(f64, f64)> = pairs.iter().map(|(_, pair)| *pair).collect();
     let Some(ratio) = paired_ratio(&values, seed) else {
-        return Outcome::nothing(&format!("no pair of {} and {}", sides.base, sides.variant));
+        let (base, variant) = (sides.base, sides.variant);
+        return Outcome::nothing(&format!("fewer than {LEAST_PAIRS} pairs of {base} and {variant}"));
     };
     let by = study
         .axes

@@ -12,6 +12,8 @@ use crate::{Name, Quantiles, Recording};
 /// How well the machine kept up while a recording was made.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct HealthSummary {
+    /// Whether time was virtual: nobody waits then, so nothing is late and no CPU time is told.
+    pub virtual_time: bool,
     /// Cells of the plan.
     pub planned: usize,
     /// Cells that finished.
@@ -63,6 +65,7 @@ pub struct Dropped {
 
 pub(crate) fn summary(recording: &Recording, groups: &[Group]) -> HealthSummary {
     let mut all = HealthSummary {
+        virtual_time: recording.sessions().last().is_some_and(|session| session.executor == "virtual"),
         planned: recording.outline.cells.len(),
         finished: recording.cells.len(),
         ..HealthSummary::default()

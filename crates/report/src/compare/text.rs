@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use measure::format::quantity;
-use measure::statistics::Estimate;
+use measure::statistics::{Estimate, LEAST_PAIRS};
 
 use super::{Compared, Comparison, Row, Side};
 
@@ -61,7 +61,9 @@ impl Comparison<'_> {
                     with_interval(&all.mean)
                 );
             }
-            None => out.push_str("  no cell has it in both\n"),
+            None => {
+                let _ = writeln!(out, "  fewer than {LEAST_PAIRS} cells have it in both");
+            }
         }
         let mut rows: Vec<&Row> = compared.rows.iter().collect();
         if rows.len() > MOST_ROWS {
