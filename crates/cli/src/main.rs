@@ -3,6 +3,8 @@
 #![forbid(unsafe_code)]
 
 mod args;
+#[cfg(test)]
+mod docs;
 mod link;
 mod progress;
 mod results;
