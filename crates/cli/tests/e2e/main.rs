@@ -1,0 +1,15 @@
+//! The `narrows` command from outside: what a user types, and what is there afterwards.
+//!
+//! Tests that need more than this machine gives print why they are skipped. Those that measure
+//! take turns, so that they do not disturb each other. Figures of a cell that narrows itself calls
+//! spoiled are not judged here either: on a busy machine that is the right answer.
+
+mod common;
+mod faults;
+mod input;
+mod link;
+mod measured;
+mod programs;
+mod run;
+mod simulated;
+mod tools;

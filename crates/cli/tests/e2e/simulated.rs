@@ -1,0 +1,112 @@
+//! Virtual time: the same seed, the same bytes.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::common::{Place, narrows, recording, run, succeed};
+
+const SEA: &str = "\
+name: sea
+sites: [ship, buoy, shore]
+links:
+  near: {ends: [ship, buoy], rate: 8Mbit/s, delay: {normal: {mean: 20ms, deviation: 4ms}}, loss: 0.02}
+  far: {ends: [buoy, shore], profile: 5g-1, loss: {gilbert-elliott: {p: 0.01, r: 0.3}}, duplicate: 0.01}
+paths: {host: {mtu: 1440}, overlay: {vxlan: {mtu: 1440}}}
+traffic:
+  lidar: {from: ship, to: shore, service: lidar}
+  data: {from: shore, to: ship, udp: {rate: 1Mbit/s}}
+  probe: {from: ship, to: shore, ping: {interval: 50ms}}
+sweep: {path: [host, overlay], near.loss: [0.02, 0.05]}
+measure: {duration: 2s, interval: 500ms}
+";
+
+/// Every file under a directory with its contents.
+fn contents(dir: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+    let mut all = BTreeMap::new();
+    let mut left = vec![dir.to_path_buf()];
+    while let Some(path) = left.pop() {
+        if path.is_dir() {
+            left.extend(fs::read_dir(&path).unwrap().map(|entry| entry.unwrap().path()));
+        } else {
+            all.insert(path.strip_prefix(dir).unwrap().to_path_buf(), fs::read(&path).unwrap());
+        }
+    }
+    all
+}
+
+fn simulate(place: &Place, seed: u64, out: &str) -> BTreeMap<PathBuf, Vec<u8>> {
+    place.scenario(&format!("{SEA}seed: {seed}\n"));
+    succeed(&mut narrows(place, ["run", "scenario.yaml", "--virtual", "--out", out]));
+    contents(&place.join(out))
+}
+
+#[test]
+fn the_same_seed_gives_the_same_bytes_and_another_does_not() {
+    let place = Place::new();
+    let (one, two, other) = (simulate(&place, 7, "one"), simulate(&place, 7, "two"), simulate(&place, 8, "other"));
+    assert!(one.len() >= 8 + 4, "{:?}", one.keys());
+    assert_eq!(one.keys().collect::<Vec<_>>(), two.keys().collect::<Vec<_>>());
+    for (path, bytes) in &one {
+        assert!(two[path] == *bytes, "{} differs", path.display());
+    }
+    for table in ["cells.csv", "samples.csv", "links.csv", "drops.csv"] {
+        assert!(one[Path::new(table)] != other[Path::new(table)], "{table} does not depend on the seed");
+    }
+}
+
+#[test]
+fn a_seed_that_was_drawn_is_told_and_kept() {
+    let place = Place::new();
+    place.scenario(SEA);
+    let drawn = succeed(&mut narrows(&place, ["run", "scenario.yaml", "--virtual", "--out", "drawn"]));
+    let seed = recording(&place.join("drawn")).outline.seed;
+    assert!(drawn.out.contains(&format!("seed {seed}")), "{}", drawn.out);
+    let again = simulate(&place, seed, "again");
+    for table in ["cells.csv", "samples.csv", "links.csv"] {
+        assert!(contents(&place.join("drawn"))[Path::new(table)] == again[Path::new(table)], "{table}");
+    }
+}
+
+#[test]
+fn every_cell_and_flow_is_there_and_json_tells_what_is_recorded() {
+    let place = Place::new();
+    place.scenario(SEA);
+    let said = succeed(&mut narrows(&place, ["run", "scenario.yaml", "--virtual", "--out", "r", "--json"]));
+    let recording = recording(&place.join("r"));
+    assert_eq!(recording.cells.len(), 4);
+    assert!(recording.cells.iter().all(|cell| cell.flows.len() == 3 && cell.flows.iter().all(|f| f.error.is_none())));
+    let lines: Vec<serde_json::Value> = said.out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let finished = lines.iter().filter(|line| line["event"] == "finished").count();
+    assert_eq!((lines[0]["event"].as_str(), finished), (Some("session"), 4));
+    let last = lines.last().unwrap();
+    assert_eq!((last["event"].as_str(), last["exit"].as_u64()), (Some("report"), Some(0)));
+    assert!(place.join(last["page"].as_str().unwrap()).exists());
+}
+
+#[test]
+fn a_results_directory_is_not_overwritten() {
+    let place = Place::new();
+    place.scenario(SEA);
+    let out = ["run", "scenario.yaml", "--virtual", "--out", "r"];
+    succeed(&mut narrows(&place, out));
+    let before = contents(&place.join("r"));
+    let said = run(&mut narrows(&place, out));
+    assert_eq!(said.code(), Some(2), "{said:?}");
+    assert!(said.err.contains("--resume") && said.err.contains("--out"), "{said:?}");
+    assert!(contents(&place.join("r")) == before);
+    // Nor resumed with another plan.
+    let other = ["run", "scenario.yaml", "--virtual", "--out", "r", "--resume", "--set", "near.delay=1ms"];
+    let said = run(&mut narrows(&place, other));
+    assert_eq!(said.code(), Some(2), "{said:?}");
+    assert!(said.err.contains("another plan"), "{said:?}");
+    assert!(contents(&place.join("r")) == before);
+}
+
+#[test]
+fn what_does_not_hold_is_told_by_the_exit_status() {
+    let place = Place::new();
+    place.scenario(&format!("{SEA}expect: [{{that: loss, where: {{flow: data}}, holds: \"<= 0\"}}]\n"));
+    let said = run(&mut narrows(&place, ["run", "scenario.yaml", "--virtual", "--out", "r"]));
+    assert_eq!(said.code(), Some(3), "{said:?}");
+}
