@@ -1,62 +1,23 @@
-//! Two sites joined by a link that holds every packet for the same time.
+//! Two sites with a wire into each.
 
-use std::collections::VecDeque;
 use std::net::{IpAddr, Ipv4Addr};
+use std::time::{Duration, Instant};
 
-use engine::{Element, ExitId, Graph, Output, Packet, Port, Span, Time};
+use engine::{Element, ExitId, Graph, Span};
 use netio::SetupError;
 use netio::clock::Epoch;
 use netio::executor::{CellSpec, CellWire};
 use netio::port::{Choice, Kind, Options, Wire};
-use netio::site::{Mac, Namespace};
-
-/// Holds every packet for the same time.
-pub(crate) struct Hold {
-    delay: Span,
-    held: VecDeque<Packet>,
-    due: usize,
-}
-
-impl Hold {
-    pub(crate) fn new(delay: Span) -> Self {
-        Self { delay, held: VecDeque::new(), due: 0 }
-    }
-
-    /// Changes the delay of packets to come.
-    pub(crate) fn set_delay(&mut self, delay: Span) {
-        self.delay = delay;
-    }
-}
-
-impl Element for Hold {
-    fn handle(&mut self, now: Time, _: Port, mut packet: Packet) {
-        packet.launch = now + self.delay;
-        self.held.push_back(packet);
-    }
-
-    fn tick(&mut self, now: Time) {
-        self.due = self.held.iter().take_while(|packet| packet.launch <= now).count();
-    }
-
-    fn deadline(&self) -> Option<Time> {
-        self.held.front().map(|packet| packet.launch)
-    }
-
-    fn poll(&mut self) -> Option<Output> {
-        self.due = self.due.checked_sub(1)?;
-        self.held.pop_front().map(|packet| Output::Transmit { port: 0, packet })
-    }
-}
+use netio::site::Namespace;
 
 /// A site with one interface, `eth0`.
 pub(crate) struct Site {
     pub(crate) namespace: Namespace,
     pub(crate) address: IpAddr,
-    pub(crate) mac: Mac,
 }
 
-/// Two sites, 10.0.0.1 and 10.0.0.2, that know each other, and the cell between them.
-pub(crate) fn two_sites(kind: Kind, delay: Span, mtu: u32) -> Result<([Site; 2], CellSpec, Choice), SetupError> {
+/// Two sites, 10.0.0.1 and 10.0.0.2, that know each other, and the wires into them.
+pub(crate) fn two_sites(kind: Kind, mtu: u32) -> Result<([Site; 2], [Wire; 2], Choice), SetupError> {
     let side = |n: u8| -> Result<(Site, Wire, Choice), SetupError> {
         let namespace = Namespace::new()?;
         let (address, mac) = (IpAddr::V4(Ipv4Addr::new(10, 0, 0, n)), [2, 0, 0, 0, 0, n]);
@@ -72,18 +33,18 @@ pub(crate) fn two_sites(kind: Kind, delay: Span, mtu: u32) -> Result<([Site; 2],
             net.sysctl("ipv4/tcp_wmem", "4096 131072 67108864")?;
             Ok((wire, choice))
         })?;
-        Ok((Site { namespace, address, mac }, wire, choice))
+        Ok((Site { namespace, address }, wire, choice))
     };
     let (left, left_wire, choice) = side(1)?;
     let (right, right_wire, _) = side(2)?;
-    Ok(([left, right], cell_between(left_wire, right_wire, delay), choice))
+    Ok(([left, right], [left_wire, right_wire], choice))
 }
 
-/// A cell that holds what passes between two wires.
-pub(crate) fn cell_between(left: Wire, right: Wire, delay: Span) -> CellSpec {
+/// A cell with one element for each direction between two wires.
+pub(crate) fn cell_between([left, right]: [Wire; 2], [there, back]: [impl Element; 2]) -> CellSpec {
     let mut graph = Graph::new();
-    let there = graph.add("there", Hold::new(delay));
-    let back = graph.add("back", Hold::new(delay));
+    let there = graph.add("there", there);
+    let back = graph.add("back", back);
     graph.connect_exit((there, 0), ExitId(1));
     graph.connect_exit((back, 0), ExitId(0));
     let wires = vec![
@@ -91,4 +52,16 @@ pub(crate) fn cell_between(left: Wire, right: Wire, delay: Span) -> CellSpec {
         CellWire { name: "right".into(), wire: right, entry: (back, 0), exit: ExitId(1) },
     ];
     CellSpec { epoch: Epoch::now(), graph, wires, late: Span::from_millis(1) }
+}
+
+/// Tries until something is there; gives up, and fails, after half a minute.
+pub(crate) fn wait_for<T>(what: &str, mut attempt: impl FnMut() -> Option<T>) -> T {
+    let begin = Instant::now();
+    loop {
+        if let Some(found) = attempt() {
+            return found;
+        }
+        assert!(begin.elapsed() < Duration::from_secs(30), "waited in vain for {what}");
+        std::thread::yield_now();
+    }
 }

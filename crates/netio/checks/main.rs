@@ -1,11 +1,12 @@
 //! What the tests in `tests/kernel.rs` start: checks that have to run in a sandbox, which only a process
 //! without threads can make. `netio-checks NAME` ends with 0 if the check holds and 77, with the
-//! reason, if this machine lacks what it needs. `netio-checks bench` measures; see `bench.rs`.
+//! reason, if this machine lacks what it needs.
 
 #![allow(clippy::print_stdout, clippy::print_stderr, clippy::unwrap_used, reason = "a part of the tests")]
 
-mod bench;
+mod blaster;
 mod common;
+mod hold;
 mod stamps;
 mod transfer;
 
@@ -14,8 +15,9 @@ use std::io::Write;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use common::two_sites;
+use common::wait_for;
 use engine::Span;
+use hold::held_sites;
 use netio::executor::{Dataplane, Options};
 use netio::port::Kind;
 use netio::sandbox::{self, SandboxError};
@@ -43,7 +45,6 @@ fn main() {
         "freed" => freed(),
         "leaks" => leaks(),
         "deleted" => deleted(),
-        "bench" => bench::run(),
         other => transfer::check(other).unwrap_or_else(|| panic!("no check {other}")),
     };
     match sandbox::run(work) {
@@ -58,7 +59,7 @@ fn main() {
 
 /// Fills the sandbox with processes and a site, says so, and stays.
 fn linger() -> i32 {
-    let sites = two_sites(Kind::Auto, Span::from_millis(1), 1500).unwrap();
+    let sites = held_sites(Kind::Auto, Span::from_millis(1), 1500).unwrap();
     // One that has left its parent and its session.
     let mut orphaning = Command::new("sh").args(["-c", "setsid sleep 1000 & sleep 1000 &"]).spawn().unwrap();
     orphaning.wait().unwrap();
@@ -125,7 +126,7 @@ fn freed() -> i32 {
     let plane = Dataplane::start(Options::default()).unwrap();
     for _ in 0..8 {
         // The kernel takes namespaces down in the background: room comes back soon, not at once.
-        let cell = wait_for("room for two more namespaces", || two_sites(Kind::Auto, Span::from_millis(1), 1500).ok());
+        let cell = wait_for("room for two more namespaces", || held_sites(Kind::Auto, Span::from_millis(1), 1500).ok());
         let (sites, cell, _) = cell;
         let handle = plane.add(cell).unwrap();
         handle.remove().unwrap();
@@ -141,7 +142,7 @@ fn leaks() -> i32 {
     let count = |what: &str| fs::read_dir(format!("/proc/self/{what}")).unwrap().count();
     let plane = Dataplane::start(Options::default()).unwrap();
     let round = |kind| {
-        let (_sites, cell, _) = two_sites(kind, Span::from_millis(1), 1500).unwrap();
+        let (_sites, cell, _) = held_sites(kind, Span::from_millis(1), 1500).unwrap();
         plane.add(cell).unwrap().remove().unwrap();
     };
     round(Kind::Auto);
@@ -158,25 +159,13 @@ fn leaks() -> i32 {
 /// An interface that is deleted under the executor is reported, and nothing spins or hangs.
 fn deleted() -> i32 {
     let plane = Dataplane::start(Options::default()).unwrap();
-    let (sites, cell, _) = two_sites(Kind::Tap, Span::from_millis(1), 1500).unwrap();
+    let (sites, cell, _) = held_sites(Kind::Tap, Span::from_millis(1), 1500).unwrap();
     let handle = plane.add(cell).unwrap();
     sites[0].namespace.configure(|net| net.delete("eth0")).unwrap();
     let report = wait_for("the report", || Some(handle.report().unwrap()).filter(|report| !report.broken.is_empty()));
     println!("{:?}", report.broken);
     let removed = handle.remove().unwrap();
     i32::from(removed.report.broken.len() != 1 || removed.report.broken[0].0 != "left")
-}
-
-/// Tries until something is there; gives up, and fails, after half a minute.
-fn wait_for<T>(what: &str, mut attempt: impl FnMut() -> Option<T>) -> T {
-    let begin = Instant::now();
-    loop {
-        if let Some(found) = attempt() {
-            return found;
-        }
-        assert!(begin.elapsed() < Duration::from_secs(30), "waited in vain for {what}");
-        std::thread::yield_now();
-    }
 }
 
 fn say(line: &str) {

@@ -9,8 +9,7 @@ use std::time::{Duration, Instant};
 
 use engine::Span;
 
-use crate::common::Site;
-use crate::wait_for;
+use crate::common::{Site, wait_for};
 
 /// Sends `count` datagrams, `gap` apart, from the first site to the second: the delay of each that
 /// arrived within ten seconds after the last, in nanoseconds.

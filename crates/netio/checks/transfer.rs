@@ -10,7 +10,8 @@ use netio::executor::{CellReport, Dataplane, Options};
 use netio::port::{self, Kind, Packet, Scratch, Wire};
 use netio::site::{Namespace, Vxlan};
 
-use crate::common::{Hold, Site, cell_between, two_sites};
+use crate::common::Site;
+use crate::hold::{Hold, held, held_sites};
 use crate::{SKIPPED, stamps, wait_for};
 
 /// Runs a check of this module, if `name` is one.
@@ -70,7 +71,7 @@ fn exchange(here: &Namespace, there: &Namespace, address: SocketAddr) {
 
 /// A cell between two sites, or the status of a check that has to be skipped.
 fn joined(kind: Kind, mtu: u32) -> Result<([Site; 2], Dataplane, netio::executor::CellHandle), i32> {
-    let (sites, cell, choice) = two_sites(kind, Span::from_millis(2), mtu).map_err(|error| {
+    let (sites, cell, choice) = held_sites(kind, Span::from_millis(2), mtu).map_err(|error| {
         println!("{error}");
         SKIPPED
     })?;
@@ -185,7 +186,7 @@ fn interfaces() -> i32 {
     let (left, left_wire) = site(1, "if1");
     let (right, right_wire) = site(2, "if2");
     let plane = Dataplane::start(Options::default()).unwrap();
-    let handle = plane.add(cell_between(left_wire, right_wire, Span::from_millis(2))).unwrap();
+    let handle = plane.add(held([left_wire, right_wire], Span::from_millis(2))).unwrap();
     exchange(&left, &right, SocketAddr::new(Ipv4Addr::new(10, 0, 0, 2).into(), 5004));
     let report = handle.remove().unwrap().report;
     println!("{report:?}");
@@ -205,7 +206,7 @@ fn tagged() -> i32 {
         .unwrap();
     let mut frame = vec![2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 0x81, 0x00, 0x60, 0x07, 0x88, 0xb5];
     frame.extend(pattern(200));
-    site.run(|| crate::bench::Blaster::new().send(&frame, 1)).unwrap();
+    site.run(|| crate::blaster::Blaster::new().send(&frame, 1)).unwrap();
     let (mut scratch, mut pool, mut packets) = (Scratch::new(), Pool::new(4), Vec::new());
     wait_for("the frame", || {
         wire.receive(&mut scratch, &mut pool, &mut packets, 8).unwrap();
@@ -223,10 +224,10 @@ fn no_tun() -> i32 {
         println!("cannot hide /dev/net: {}", std::io::Error::last_os_error());
         return SKIPPED;
     }
-    let (_, _, choice) = two_sites(Kind::Auto, Span::from_millis(1), 1500).unwrap();
+    let (_, _, choice) = held_sites(Kind::Auto, Span::from_millis(1), 1500).unwrap();
     println!("{choice}");
     let told = choice.to_string();
-    let refused = two_sites(Kind::Tap, Span::from_millis(1), 1500).is_err();
+    let refused = held_sites(Kind::Tap, Span::from_millis(1), 1500).is_err();
     i32::from(!told.starts_with("veth pair") || !told.contains("cannot open /dev/net/tun") || !refused)
 }
 
