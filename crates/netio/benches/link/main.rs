@@ -122,7 +122,7 @@ fn accuracy(settings: &Settings) {
     let limit = Stalls::LIMIT.as_nanos().cast_signed();
     let (calm, stalled) = beyond.split_at(beyond.partition_point(|&beyond| beyond <= limit));
     println!("\naccuracy: {count} datagrams, {rate} a second, link with {delay}, the kernel's stamps at both ends");
-    println!("  arrived {}, early {early}, lost by the kernel {:?}", beyond.len(), report.kernel_drops);
+    println!("  timed at both ends {}, early {early}, lost by the kernel {:?}", beyond.len(), report.kernel_drops);
     println!("  late, all:            {}", quantiles(&beyond));
     println!("  late, outside stalls: {} ({} in stalls of over {})", quantiles(calm), stalled.len(), Stalls::LIMIT);
     println!(
@@ -221,7 +221,11 @@ fn transferred(sites: &[Site; 2], congestion: &str, seconds: u64) -> f64 {
             let mut stream = sites[0].namespace.run(|| TcpStream::connect(address)).unwrap().unwrap();
             peers::set_congestion(&stream, congestion);
             let block = vec![0; 1 << 18];
-            while !stop.load(Ordering::Relaxed) && stream.write_all(&block).is_ok() {}
+            while !stop.load(Ordering::Relaxed) {
+                if stream.write_all(&block).is_err() {
+                    break;
+                }
+            }
         });
         let (mut stream, _) = listener.accept().unwrap();
         let mut buffer = vec![0; 1 << 20];
