@@ -2,6 +2,9 @@
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests may panic too")]
 
+#[path = "../../../fuzz/checks/offload.rs"]
+mod check;
+
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use engine::{Checksum, Gso, GsoKind, Packet, Pool};
@@ -312,6 +315,14 @@ proptest! {
     }
 
     #[test]
+    fn any_header_and_frame_hold(data in vec(any::<u8>(), 0..400), whole in supers(false), cut_at in 0usize..10) {
+        check::offload(&data);
+        let mut whole = [whole.header().emit().to_vec(), whole.frame()].concat();
+        whole.splice(..cut_at, data.iter().copied().take(cut_at));
+        check::offload(&whole);
+    }
+
+    #[test]
     fn damaged_super_frames_do_not_panic(
         whole in prop_oneof![supers(false), supers(true)],
         damage in vec((0usize..120, any::<u8>()), 1..6),
@@ -333,6 +344,17 @@ proptest! {
     fn headers_are_read_as_written(whole in prop_oneof![supers(false), supers(true)]) {
         prop_assert_eq!(VnetHeader::parse(&whole.header().emit()), Ok(whole.header()));
     }
+}
+
+#[test]
+fn the_corpus_holds() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/corpus/offload");
+    let mut count = 0;
+    for entry in std::fs::read_dir(folder).unwrap() {
+        check::offload(&std::fs::read(entry.unwrap().path()).unwrap());
+        count += 1;
+    }
+    assert!(count >= 8, "{count} inputs");
 }
 
 #[test]
