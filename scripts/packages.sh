@@ -1,4 +1,5 @@
-# Sourced by demo and check: finds cargo, and fetches Debian packages where that is possible.
+# shellcheck shell=sh
+# Sourced by demo, check and .ci/run: finds cargo, and fetches Debian packages where that is possible.
 
 # rustup writes this file; a shell that was open before does not have its PATH yet.
 if ! command -v cargo >/dev/null && [ -r "$HOME/.cargo/env" ]; then
@@ -10,19 +11,22 @@ if ! command -v cargo >/dev/null; then
     exit 1
 fi
 
-# fetch PACKAGE... : installs Debian packages. Says why not, and fails, if it cannot.
+as_root() {
+    if [ "$(id -u)" = 0 ]; then "$@"; else sudo "$@"; fi
+}
+
+# fetch PACKAGE... : installs Debian packages. If it cannot, it says what to install by hand, and fails.
 fetch() {
     if ! command -v apt-get >/dev/null; then
         echo "this system has no apt-get: install by hand what Debian calls: $*" >&2
         return 1
-    elif [ "$(id -u)" = 0 ]; then
-        set -- env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends "$@"
-        apt-get update -q && "$@" </dev/null
-    elif command -v sudo >/dev/null; then
-        set -- env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends "$@"
-        sudo apt-get update -q && sudo "$@" </dev/null
-    else
-        echo "neither root nor sudo: install by hand, as root: apt-get install $*" >&2
+    elif [ "$(id -u)" != 0 ] && ! command -v sudo >/dev/null; then
+        echo "neither root nor sudo: as root, run: apt-get install $*" >&2
+        return 1
+    fi
+    if ! as_root apt-get update -q </dev/null ||
+        ! as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends "$@" </dev/null; then
+        echo "that did not work: as root, run: apt-get install $*" >&2
         return 1
     fi
 }

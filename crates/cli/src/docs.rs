@@ -130,6 +130,9 @@ fn scenarios_in_pages_decode() {
         }
     }
     assert!(decoded >= 3, "only {decoded} scenarios were found");
+    let first = fs::read_to_string(root().join("scenarios/first.yaml")).unwrap();
+    let shown = fs::read_to_string(root().join("docs/guide/src/first-steps.md")).unwrap();
+    assert!(shown.contains(&first), "first-steps.md shows another first.yaml");
 }
 
 #[test]
@@ -153,6 +156,23 @@ fn links_lead_somewhere() {
         }
     }
     assert!(followed >= 20, "only {followed} links were found");
+}
+
+#[test]
+fn files_that_are_named_are_there() {
+    let mut named = 0;
+    for path in pages() {
+        let text = fs::read_to_string(&path).unwrap();
+        // Every second part stands in backticks.
+        for name in text.split('`').skip(1).step_by(2) {
+            let folders = ["crates/", "docs/", "scenarios/", "scripts/", "fuzz/"];
+            if folders.iter().any(|folder| name.starts_with(folder)) && !name.contains(char::is_whitespace) {
+                assert!(root().join(name).exists(), "{} names {name}, which is not there", path.display());
+                named += 1;
+            }
+        }
+    }
+    assert!(named >= 20, "only {named} files are named");
 }
 
 /// The anchor that a heading is given by mdBook and by forges alike.
