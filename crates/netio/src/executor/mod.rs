@@ -172,7 +172,7 @@ impl Dataplane {
 pub struct Totals {
     /// Packets that went out.
     pub packets: u64,
-    /// Of those, packets later than [`Options::late`].
+    /// Of those, packets later than their cells' [`CellSpec::late`].
     pub late: u64,
 }
 
