@@ -1,6 +1,8 @@
 //! The graph keeps its promises: the order of things at one instant, and the same outputs however
 //! late the executor comes.
 
+#![allow(clippy::unwrap_used, reason = "helpers of tests may panic too")]
+
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 

@@ -172,7 +172,7 @@ impl Dataplane {
 pub struct Totals {
     /// Packets that went out.
     pub packets: u64,
-    /// Of those, packets later than their cell's [`CellSpec::late`].
+    /// Of those, packets later than their cells' [`CellSpec::late`].
     pub late: u64,
 }
 
