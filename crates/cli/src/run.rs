@@ -29,6 +29,7 @@ pub(crate) fn run(options: &Run) -> u8 {
     let out = options.out.clone().unwrap_or_else(|| default_out(&plan));
     let how = scenario::RunOptions { out, resume: options.resume, executor, jobs: options.jobs };
     if executor == Executor::Virtual {
+        netio::sandbox::heed_interrupts();
         return work(&plan, &how, options.json);
     }
     match netio::sandbox::run(|| i32::from(work(&plan, &how, options.json))) {

@@ -110,8 +110,9 @@ pub enum RunError {
 ///
 /// See [`RunError`]. What was finished before is kept, and a run with `resume` goes on from there.
 pub fn run(plan: &Plan, options: &Options, progress: &mut dyn FnMut(Progress<'_>)) -> Result<Outcome, RunError> {
-    if options.executor == Executor::Virtual {
-        simulate::check(&plan.cells)?;
+    match options.executor {
+        Executor::Virtual => simulate::check(&plan.cells)?,
+        Executor::Real => real::check(&plan.cells)?,
     }
     let mut results = Results::open(plan, options, progress)?;
     let todo = Queue::new(results.todo(plan), plan.seed);
