@@ -194,7 +194,6 @@ impl SmallDisk {
     fn new(size: &str) -> Self {
         let place = Place::new();
         fs::create_dir(place.join("disk")).unwrap();
-        fs::create_dir(place.join("up")).unwrap();
         let script = format!("mount -t tmpfs -o size={size} none disk && mkdir disk/up && exec sleep 1000");
         let mut command = Command::new("unshare");
         command.args(["--mount", "--propagation", "private", "sh", "-c", &script]).current_dir(place.path());
@@ -213,7 +212,8 @@ impl SmallDisk {
     fn narrows(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new("nsenter");
         command.arg(format!("--mount=/proc/{}/ns/mnt", self.holder.id()));
-        command.arg(format!("--wd={}", self.place.path().display()));
+        // The directory is looked up inside: from outside the small disk is not on its path.
+        command.args(["sh", "-c", "cd \"$0\" && exec \"$@\""]).arg(self.place.path());
         command.arg(env!("CARGO_BIN_EXE_narrows")).args(arguments);
         command
     }
@@ -246,6 +246,7 @@ fn on_a_full_disk_finished_cells_are_kept_and_resume_goes_on() {
     // Somebody else takes the rest.
     let mut filler = fs::File::create(disk.inside("filler")).unwrap();
     while filler.write_all(&[0; 4096]).is_ok() {}
+    assert_eq!(disk.place.names(), ["disk", "scenario.yaml"]);
     let said = started.end();
     assert_eq!(said.code(), Some(1), "{said:?}");
     assert!(said.err.contains("No space left on device"), "{said:?}");
