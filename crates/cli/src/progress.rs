@@ -38,7 +38,7 @@ impl Shown {
             }
             Progress::Cell { again: true, .. } => self.spoiled += 1,
             Progress::Cell { again: false, .. } => self.bar.inc(1),
-            Progress::Note(what) => self.say(what),
+            Progress::Note(note) => self.say(&note.what),
         }
     }
 

@@ -7,7 +7,6 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use measure::Event;
-use measure::event::Finished;
 use scenario::plan::Plan;
 use scenario::{Executor, Outcome, Progress};
 
@@ -29,6 +28,7 @@ pub(crate) fn run(options: &Run) -> u8 {
     let out = options.out.clone().unwrap_or_else(|| default_out(&plan));
     let how = scenario::RunOptions { out, resume: options.resume, executor, jobs: options.jobs };
     if executor == Executor::Virtual {
+        netio::sandbox::heed_interrupts();
         return work(&plan, &how, options.json);
     }
     match netio::sandbox::run(|| i32::from(work(&plan, &how, options.json))) {
@@ -101,16 +101,8 @@ fn default_out(plan: &Plan) -> PathBuf {
 fn print_json(step: &Progress<'_>) {
     let event = match step {
         Progress::Begun { session, .. } => Event::Session((*session).clone()),
-        Progress::Cell { record, .. } => Event::Finished(Finished {
-            cell: record.cell,
-            repeat: record.repeat,
-            attempt: record.attempt,
-            spoiled: record.health.spoiled.clone(),
-            ..Finished::default()
-        }),
-        Progress::Note(what) => {
-            Event::Note(measure::event::Note { what: (*what).to_owned(), ..measure::event::Note::default() })
-        }
+        Progress::Cell { finished, .. } => Event::Finished((*finished).clone()),
+        Progress::Note(note) => Event::Note((*note).clone()),
         Progress::Running(_) => return,
     };
     if let Ok(line) = serde_json::to_string(&event) {

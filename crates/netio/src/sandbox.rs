@@ -105,7 +105,7 @@ pub fn run(work: impl FnOnce() -> i32) -> Result<Exit, SandboxError> {
     drop(alive);
     INIT.store(init, Ordering::SeqCst);
     for signal in FORWARDED {
-        install(signal, stop_init, false);
+        install(signal, stop_init, 0);
     }
     allow_signals();
     let status = wait_for(init, init).map_err(|source| SandboxError::System { doing: "wait for init", source })?;
@@ -113,6 +113,14 @@ pub fn run(work: impl FnOnce() -> i32) -> Result<Exit, SandboxError> {
     // Held until here: its closing is the news of our death.
     drop(lifeline);
     Ok(Exit(status))
+}
+
+/// Has the first SIGINT, SIGTERM and SIGHUP noted, for work that needs no sandbox: [`interrupted`]
+/// then tells. The second of a kind ends the process as ever.
+pub fn heed_interrupts() {
+    for signal in FORWARDED {
+        install(signal, note_interrupt, libc::SA_RESTART | libc::SA_RESETHAND);
+    }
 }
 
 /// Whether the work was asked to end (SIGINT or SIGTERM): finish what is begun and return.
@@ -211,12 +219,12 @@ fn init(parent: &OwnedFd, work: impl FnOnce() -> i32) -> ! {
     }
     mount_proc();
     for signal in FORWARDED {
-        install(signal, stop_worker, false);
+        install(signal, stop_worker, 0);
     }
     match fork("start the worker") {
         Ok(0) => {
             for signal in FORWARDED {
-                install(signal, note_interrupt, true);
+                install(signal, note_interrupt, libc::SA_RESTART);
             }
             allow_signals();
             // A panic must not unwind into the caller's frames, which are the parent's business.
@@ -265,7 +273,7 @@ fn kill(pid: libc::pid_t, signal: libc::c_int) {
 }
 
 /// Installs a handler, unless the signal is ignored, which then is somebody's wish.
-fn install(signal: libc::c_int, handler: extern "C" fn(libc::c_int), restart: bool) {
+fn install(signal: libc::c_int, handler: extern "C" fn(libc::c_int), flags: libc::c_int) {
     // SAFETY: both structures are ours and valid when zeroed; the handlers only touch atomics and
     // call kill(2).
     unsafe {
@@ -275,7 +283,7 @@ fn install(signal: libc::c_int, handler: extern "C" fn(libc::c_int), restart: bo
         }
         action = std::mem::zeroed();
         action.sa_sigaction = handler as libc::sighandler_t;
-        action.sa_flags = if restart { libc::SA_RESTART } else { 0 };
+        action.sa_flags = flags;
         libc::sigaction(signal, &raw const action, std::ptr::null_mut());
     }
 }

@@ -8,7 +8,7 @@ mod simulate;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use measure::event::{Ended, Note, Session};
+use measure::event::{Ended, Finished, Note, Session};
 use measure::{CellRecord, Event, RecordError, Recorder};
 
 use crate::plan::Plan;
@@ -60,13 +60,13 @@ pub enum Progress<'a> {
     Running(usize),
     /// A cell ended and is recorded.
     Cell {
-        /// Its record.
-        record: &'a CellRecord,
+        /// What is written of it.
+        finished: &'a Finished,
         /// Whether it is spoiled and will be run again.
         again: bool,
     },
     /// Something worth knowing.
-    Note(&'a str),
+    Note(&'a Note),
 }
 
 /// How a run ended.
@@ -110,8 +110,9 @@ pub enum RunError {
 ///
 /// See [`RunError`]. What was finished before is kept, and a run with `resume` goes on from there.
 pub fn run(plan: &Plan, options: &Options, progress: &mut dyn FnMut(Progress<'_>)) -> Result<Outcome, RunError> {
-    if options.executor == Executor::Virtual {
-        simulate::check(&plan.cells)?;
+    match options.executor {
+        Executor::Virtual => simulate::check(&plan.cells)?,
+        Executor::Real => real::check(&plan.cells)?,
     }
     let mut results = Results::open(plan, options, progress)?;
     let todo = Queue::new(results.todo(plan), plan.seed);
@@ -199,8 +200,8 @@ impl<'a> Results<'a> {
 
     /// Keeps a cell that ended.
     pub(crate) fn keep(&mut self, record: &CellRecord, again: bool) -> Result<(), RecordError> {
-        self.recorder.cell(record)?;
-        (self.progress)(Progress::Cell { record, again });
+        let finished = self.recorder.cell(record)?;
+        (self.progress)(Progress::Cell { finished: &finished, again });
         Ok(())
     }
 
@@ -211,9 +212,10 @@ impl<'a> Results<'a> {
 
     /// Writes down something worth knowing.
     pub(crate) fn note(&mut self, what: String) -> Result<(), RecordError> {
-        (self.progress)(Progress::Note(&what));
         let at_s = Some(self.started.elapsed().as_secs_f64());
-        self.recorder.event(&Event::Note(Note { at_s, what, ..Note::default() }))
+        let note = Note { at_s, what, ..Note::default() };
+        (self.progress)(Progress::Note(&note));
+        self.recorder.event(&Event::Note(note))
     }
 
     fn end(&mut self, executor: Executor, outcome: Outcome) -> Result<(), RecordError> {

@@ -189,11 +189,22 @@ pub(crate) fn until(what: &str, mut holds: impl FnMut() -> bool) {
     }
 }
 
-/// A turn at the machine, for as long as it is held: also among test processes.
+/// A turn at the machine for a test that measures, as long as it is held: also among test processes.
 pub(crate) fn turn() -> File {
-    let file = File::create(Path::new(env!("CARGO_TARGET_TMPDIR")).join("turn")).unwrap();
+    let file = turns();
     file.lock().unwrap();
     file
+}
+
+/// A turn for one that loads the machine and does not mind others that do.
+pub(crate) fn turn_beside() -> File {
+    let file = turns();
+    file.lock_shared().unwrap();
+    file
+}
+
+fn turns() -> File {
+    File::create(Path::new(env!("CARGO_TARGET_TMPDIR")).join("turns")).unwrap()
 }
 
 pub(crate) fn is_root() -> bool {

@@ -9,17 +9,17 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use crate::common::{
-    Place, Started, can_isolate, narrows, needs, needs_root, recording, rows, run, succeed, turn, until,
+    Place, Started, can_isolate, narrows, needs, needs_root, recording, rows, run, succeed, turn_beside, until,
 };
 
-/// Six cells of a second.
+/// Six cells of half a second.
 const SIX: &str = "\
 name: six
 sites: [ship, shore]
 links: {radio: {ends: [ship, shore], rate: 10Mbit/s, delay: 5ms}}
 traffic: {data: {from: ship, to: shore, udp: {rate: 400kbit/s}}}
 sweep: {radio.loss: [0, 0.01, 0.02, 0.03, 0.04, 0.05]}
-measure: {duration: 1s}
+measure: {duration: 500ms, interval: 500ms}
 seed: 3
 ";
 
@@ -114,7 +114,7 @@ fn after_a_kill_nothing_stays_behind_and_resume_gives_every_cell_once() {
     if !can_isolate() {
         return;
     }
-    let (place, _turn) = (Place::new(), turn());
+    let (place, _turn) = (Place::new(), turn_beside());
     let devices_before = devices();
     let started = begun(&place, 2);
     let family = descendants(started.id());
@@ -154,7 +154,7 @@ fn an_interrupt_ends_the_run_soon_and_tells_how_to_go_on() {
     if !can_isolate() {
         return;
     }
-    let (place, _turn) = (Place::new(), turn());
+    let (place, _turn) = (Place::new(), turn_beside());
     let started = begun(&place, 1);
     // As a terminal does it: to the whole group.
     started.signal("INT", true);
@@ -194,7 +194,6 @@ impl SmallDisk {
     fn new(size: &str) -> Self {
         let place = Place::new();
         fs::create_dir(place.join("disk")).unwrap();
-        fs::create_dir(place.join("up")).unwrap();
         let script = format!("mount -t tmpfs -o size={size} none disk && mkdir disk/up && exec sleep 1000");
         let mut command = Command::new("unshare");
         command.args(["--mount", "--propagation", "private", "sh", "-c", &script]).current_dir(place.path());
@@ -213,7 +212,8 @@ impl SmallDisk {
     fn narrows(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new("nsenter");
         command.arg(format!("--mount=/proc/{}/ns/mnt", self.holder.id()));
-        command.arg(format!("--wd={}", self.place.path().display()));
+        // The directory is looked up inside: from outside the small disk is not on its path.
+        command.args(["sh", "-c", "cd \"$0\" && exec \"$@\""]).arg(self.place.path());
         command.arg(env!("CARGO_BIN_EXE_narrows")).args(arguments);
         command
     }
@@ -237,7 +237,7 @@ fn on_a_full_disk_finished_cells_are_kept_and_resume_goes_on() {
     if !can_isolate() || !can_mount() {
         return;
     }
-    let _turn = turn();
+    let _turn = turn_beside();
     let disk = SmallDisk::new("4m");
     fs::write(disk.place.join("scenario.yaml"), SIX).unwrap();
     let arguments = ["run", "scenario.yaml", "--out", "disk/r", "--jobs", "1", "--json"];
@@ -246,6 +246,7 @@ fn on_a_full_disk_finished_cells_are_kept_and_resume_goes_on() {
     // Somebody else takes the rest.
     let mut filler = fs::File::create(disk.inside("filler")).unwrap();
     while filler.write_all(&[0; 4096]).is_ok() {}
+    assert_eq!(disk.place.names(), ["disk", "scenario.yaml"]);
     let said = started.end();
     assert_eq!(said.code(), Some(1), "{said:?}");
     assert!(said.err.contains("No space left on device"), "{said:?}");

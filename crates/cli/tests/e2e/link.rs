@@ -71,14 +71,15 @@ fn the_program_sees_one_interface_and_its_peer() {
     assert!(said.err.contains("narrows: seed "), "{said:?}");
 }
 
-/// Round trips between a program and its peer over a link of 20 ms, which is then changed.
-fn changed_while_it_runs(mut command: Command, place: &Place, name: &str) {
+/// Round trips between a program and its peer over a link of 20 ms, which is then changed by
+/// whoever `narrows` is.
+fn changed_while_it_runs(mut command: Command, narrows: impl Fn() -> Command, name: &str) {
     let mut started = Started::new(&mut command);
     for _ in 0..3 {
         let line = started.line(|line| trip(line).is_some());
         assert!(trip(&line).unwrap() >= 40_000, "{line} came early");
     }
-    let set = |changes: &[&str]| run(&mut narrows(place, [&["link", "set", name], changes].concat()));
+    let set = |changes: &[&str]| run(narrows().args(["link", "set", name]).args(changes));
     let said = set(&["delay=80ms", "down.loss=0"]);
     assert_eq!((said.code(), said.out.as_str()), (Some(0), format!("{name}: 2 changes made\n").as_str()), "{said:?}");
     // Those under way when it changed may still come; then none comes early.
@@ -115,7 +116,7 @@ fn a_link_is_changed_while_a_program_and_its_peer_run() {
     let (program, peer) = (programs::command("asks"), programs::shell("answers"));
     let program: Vec<&str> = program.iter().map(String::as_str).collect();
     let options = ["--profile", "perfect", "--set", "delay=20ms", "--name", &name, "--peer", &peer];
-    changed_while_it_runs(link(&place, &options, &program), &place, &name);
+    changed_while_it_runs(link(&place, &options, &program), || narrows(&place, [""; 0]), &name);
 }
 
 #[test]
@@ -249,9 +250,24 @@ fn a_link_for_an_ordinary_user_is_changed_by_that_user() {
     }
     let here = |text: String| text.replace(own.to_str().unwrap(), place.join("programs").to_str().unwrap());
     let peer = here(programs::shell("answers"));
-    let mut command = Command::new("setpriv");
-    command.args(["--reuid=65534", "--regid=65534", "--clear-groups", "./narrows", "link", "--profile", "perfect"]);
-    command.args(["--set", "delay=20ms", "--name", &name, "--peer", &peer, "--"]);
-    command.args(programs::command("asks").into_iter().map(here)).current_dir(place.path());
-    changed_while_it_runs(command, &place, &name);
+    let user = || {
+        let mut command = Command::new("setpriv");
+        command.args(["--reuid=65534", "--regid=65534", "--clear-groups", "./narrows"]).current_dir(place.path());
+        command
+    };
+    let mut command = user();
+    command.args(["link", "--profile", "perfect", "--set", "delay=20ms", "--name", &name, "--peer", &peer, "--"]);
+    command.args(programs::command("asks").into_iter().map(here));
+    changed_while_it_runs(command, user, &name);
+
+    // Nobody else is heard: inside a user namespace all others are one, the machine's root too.
+    let mut command = user();
+    command.args(["link", "--profile", "perfect", "--name", &name, "--", "sh", "-c", "echo here; exec sleep 1000"]);
+    let mut started = Started::new(&mut command);
+    started.line(|line| line == "here");
+    let said = run(&mut narrows(&place, ["link", "set", &name, "delay=1ms"]));
+    assert_eq!(said.code(), Some(2), "{said:?}");
+    assert!(said.err.contains("only the user who started it may change it"), "{said:?}");
+    started.signal("TERM", false);
+    assert_eq!(started.end().code(), Some(128 + 15));
 }

@@ -48,7 +48,7 @@ fn cells_side_by_side_and_alone_agree() {
          traffic:\n\
          \x20 data: {from: ship, to: shore, udp: {rate: 1Mbit/s, size: 500B}}\n\
          \x20 probe: {from: ship, to: shore, ping: {interval: 50ms}}\n\
-         measure: {duration: 2s, interval: 500ms, repeat: 6}\n",
+         measure: {duration: 1s, interval: 250ms, repeat: 6}\n",
     );
     let (alone, beside) = (run(&place, "alone", &["--jobs", "1"]), run(&place, "beside", &["--jobs", "6"]));
     assert_eq!((alone.cells.len(), beside.cells.len()), (6, 6));
@@ -70,7 +70,7 @@ fn cells_side_by_side_and_alone_agree() {
     // The first interval waits 30 ms for its first packet.
     let (a, b) = (mean(&intervals(&alone, goodput)), mean(&intervals(&beside, goodput)));
     // Four standard errors of the intervals, and a datagram an interval for where it is cut.
-    let tolerance = 4.0 * a.1.hypot(b.1) + 500.0 * 8.0 / 0.5;
+    let tolerance = 4.0 * a.1.hypot(b.1) + 500.0 * 8.0 / 0.25;
     assert!((a.0 - b.0).abs() <= tolerance, "goodput {a:?} alone, {b:?} beside, tolerance {tolerance}");
 
     let delay = |cell: &CellRecord| flow(cell, "data").intervals.iter().filter_map(|i| i.delay_s).collect();
@@ -193,12 +193,10 @@ fn three_sites_in_a_row_take_the_sum_of_their_delays() {
                 let counts = packets(flow);
                 assert_eq!((counts.received, counts.duplicated), (counts.sent, 0), "{what}: {flow:?}");
             }
-            // Every packet of the row's one end passes both links.
-            let through = |link: &str, way: &str| {
-                let pipe = cell.pipes.iter().find(|pipe| pipe.link == link && pipe.direction == way).unwrap();
-                (pipe.offered_packets, pipe.dropped_packets())
-            };
-            assert_eq!(through("near", "up"), through("far", "up"), "{what}");
+            // What leaves one link passes the relay to the other, but for what was there at the end.
+            let pipe = |link: &str| cell.pipes.iter().find(|p| p.link == link && p.direction == "up").unwrap();
+            let (near, far) = (pipe("near").delivered_packets, pipe("far").offered_packets);
+            assert!(near > 100 && (far..far + 10).contains(&near), "{what}: {near} {far}");
             if judged(cell) {
                 // Ten milliseconds are five times what either link's queue can hold of this traffic.
                 assert!(probe.rtt.unwrap().p50 < 0.080, "{what}: {:?}", probe.rtt);

@@ -5,9 +5,12 @@ use std::fs;
 use crate::common::{Place, narrows, run, shipped, succeed};
 
 fn simulated(place: &Place, out: &str, set: &str) {
-    let first = shipped("first.yaml");
-    let options = ["run", first.to_str().unwrap(), "--quick", "--virtual", "--out", out, "--set", set];
-    succeed(&mut narrows(place, options));
+    place.scenario(
+        "name: sea\nsites: [ship, shore]\nlinks: {radio: {ends: [ship, shore], profile: 5g-1}}\n\
+         traffic: {lidar: {from: ship, to: shore, service: lidar}}\nsweep: {radio.loss: [0]}\n\
+         measure: {duration: 2s}\n",
+    );
+    succeed(&mut narrows(place, ["run", "scenario.yaml", "--virtual", "--out", out, "--set", set]));
 }
 
 #[test]

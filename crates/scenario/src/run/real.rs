@@ -59,10 +59,18 @@ const LATE_SHARE: f64 = 0.01;
 /// Of a cell's time this share may be spent in stalls.
 const STALL_SHARE: f64 = 0.02;
 
+/// Whether this machine has the programs that cells want.
+///
+/// # Errors
+///
+/// The first that is missing.
+pub(crate) fn check(cells: &[Cell]) -> Result<(), CellError> {
+    Ok(iperf3::require(cells)?)
+}
+
 /// Runs the cells of a plan, several side by side, until none is left or the run is interrupted.
 pub(crate) fn run(plan: &Plan, mut todo: Queue, jobs: Jobs, results: &mut Results<'_>) -> Result<Outcome, RunError> {
     netio::machine::raise_descriptor_limit();
-    iperf3::require(&plan.cells).map_err(CellError::from)?;
     let testbed = Arc::new(Testbed::start(plan.cells.len() == 1 || jobs == Jobs::Fixed(NonZeroUsize::MIN))?);
     let (cell_s, wire) = (longest(plan), build::wire_kind()?);
     results.begin(session(wire, jobs), cell_s)?;
