@@ -1,15 +1,17 @@
 //! The emulated link beside its peers, on kernel stacks:
 //!
-//! `cargo bench -p narrows-netio --bench link -- accuracy | small | tcp [key=value …]`
+//! `cargo bench -p narrows-netio --bench link -- accuracy | rate | small | tcp [key=value …]`
 //!
 //! - `accuracy`: datagrams over a link with a delay, timed by the kernel at both ends (`count`
 //!   100000, `rate` 5000 a second, `delay` 20ms, `wire` tap or veth).
+//! - `rate`: frames at more than a link's rate, counted at the far end second by second (`rate` 100Mbit/s,
+//!   `seconds` 20).
 //! - `small`: 64-byte frames as fast as they go over a link with a delay, beside `wirefilter` (Debian's
 //!   vde2) in turn, with the same generator and counter (`rounds` 5, `seconds` 4, `delay` 20ms).
 //! - `tcp`: one connection over a link with a delay and a loss model (`loss` 0, `delay` 5ms, `congestion`
 //!   cubic, `rounds` 5, `seconds` 5).
 //!
-//! Without a name all three run, `tcp` a second time with `loss=0.00001 congestion=bbr`. Works as root or an
+//! Without a name all four run, `tcp` a second time with `loss=0.00001 congestion=bbr`. Works as root or an
 //! ordinary user. Other load on the machine shows in the figures: they are printed with their
 //! spread, and stalls of the machine are counted apart.
 
@@ -31,8 +33,8 @@ use std::time::{Duration, Instant};
 
 use blaster::Blaster;
 use common::{Site, cell_between, two_sites};
-use engine::Span;
-use link::{DelayModel, Direction, DirectionConfig, LossModel, PipeConfig};
+use engine::{Rate, Span};
+use link::{DelayModel, Direction, DirectionConfig, LossModel, PipeConfig, RateModel};
 use netio::clock::Stalls;
 use netio::executor::{CellHandle, Dataplane, Options};
 use netio::port::Kind;
@@ -46,16 +48,18 @@ fn main() {
     let work = || {
         match what.as_str() {
             "accuracy" => accuracy(&settings),
+            "rate" => rate(&settings),
             "small" => small(&settings),
             "tcp" => tcp(&settings),
             "" => {
                 accuracy(&settings);
+                rate(&settings);
                 small(&settings);
                 tcp(&settings);
                 let lossy = [("loss", "0.00001"), ("congestion", "bbr")];
                 tcp(&Settings(lossy.map(|(key, value)| (key.to_owned(), value.to_owned())).into()));
             }
-            other => panic!("no benchmark {other}; there are accuracy, small and tcp"),
+            other => panic!("no benchmark {other}; there are accuracy, rate, small and tcp"),
         }
         0
     };
@@ -91,13 +95,9 @@ struct Linked {
 }
 
 impl Linked {
-    fn new(wire: Kind, delay: Span, loss: f64) -> Self {
+    fn new(wire: Kind, pipe: &PipeConfig) -> Self {
         let direction = |label: &str| {
-            let pipe = PipeConfig {
-                delay: DelayModel::Constant(delay),
-                loss: LossModel::Bernoulli(loss),
-                ..PipeConfig::default()
-            };
+            let pipe = pipe.clone();
             Direction::new(&DirectionConfig { branches: Vec::new(), pipe }, 1, label).unwrap()
         };
         let (sites, wires, _) = two_sites(wire, 1500).unwrap();
@@ -107,10 +107,15 @@ impl Linked {
     }
 }
 
+/// A link without a limit to its rate.
+fn lossy(delay: Span, loss: f64) -> PipeConfig {
+    PipeConfig { delay: DelayModel::Constant(delay), loss: LossModel::Bernoulli(loss), ..PipeConfig::default() }
+}
+
 fn accuracy(settings: &Settings) {
     let (count, rate) = (settings.get("count", 100_000u32), settings.get("rate", 5_000u64));
     let delay: Span = settings.get("delay", Span::from_millis(20));
-    let linked = Linked::new(settings.wire(), delay, 0.0);
+    let linked = Linked::new(settings.wire(), &lossy(delay, 0.0));
     let gap = Span::from_nanos(1_000_000_000 / rate);
     let mut beyond: Vec<i64> = stamps::one_way(&linked.sites, count, gap, 200)
         .into_iter()
@@ -141,6 +146,52 @@ fn quantiles(sorted: &[i64]) -> String {
     format!("least {least:.1} µs, p50 {p50:.1} µs, p99 {p99:.1} µs, most {most:.1} µs")
 }
 
+fn rate(settings: &Settings) {
+    let (rate, seconds) =
+        (settings.get("rate", Rate::from_bits_per_second(100_000_000).unwrap()), settings.get("seconds", 20u64));
+    let pipe = PipeConfig { rate: Some(RateModel::Constant(rate)), ..lossy(Span::from_millis(5), 0.0) };
+    let linked = Linked::new(settings.wire(), &pipe);
+    println!("\nrate: 1,400-byte packets at more than {rate}, counted at the far end for {seconds} s");
+    let counted = || {
+        let counters = linked.sites[1].namespace.configure(|net| net.counters("eth0")).unwrap();
+        // The rate counts network-layer packets, the interface their Ethernet headers too.
+        (Instant::now(), counters.rx_bytes - counters.rx_packets * 14, linked.handle.report().unwrap().stalls.count)
+    };
+    let (mut calm, mut stalled) = (Vec::new(), 0);
+    let frame = frame(1414);
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            linked.sites[0].namespace.enter().unwrap();
+            let blaster = Blaster::new();
+            // Half as much again as the link carries, a batch at a time.
+            let batch = Blaster::BATCH as u64 * 1400;
+            let gap = Duration::from_nanos(batch * 8 * 1_000_000_000 * 2 / 3 / rate.bits_per_second());
+            let mut next = Instant::now();
+            while !stop.load(Ordering::Relaxed) {
+                blaster.send(&frame, Blaster::BATCH);
+                next = (next + gap).max(Instant::now() - gap * 100);
+                std::thread::sleep(next.saturating_duration_since(Instant::now()));
+            }
+        });
+        std::thread::sleep(Duration::from_millis(500));
+        let mut before = counted();
+        for _ in 0..seconds {
+            std::thread::sleep(Duration::from_secs(1));
+            let after = counted();
+            let bits = (after.1 - before.1) as f64 * 8.0 / (after.0 - before.0).as_secs_f64();
+            if after.2 == before.2 {
+                calm.push((bits / rate.bits_per_second() as f64 - 1.0) * 100.0);
+            } else {
+                stalled += 1;
+            }
+            before = after;
+        }
+        stop.store(true, Ordering::Relaxed);
+    });
+    println!("  from the rate, in seconds without a stall: {}; {stalled} seconds with one", spread(&calm, 1.0, "%"));
+}
+
 fn small(settings: &Settings) {
     let (rounds, seconds) = (settings.get("rounds", 5usize), settings.get("seconds", 4u64));
     let delay: Span = settings.get("delay", Span::from_millis(20));
@@ -153,7 +204,7 @@ fn small(settings: &Settings) {
     }
     let (mut ours, mut theirs) = (Vec::new(), Vec::new());
     for _ in 0..rounds {
-        let linked = Linked::new(settings.wire(), delay, 0.0);
+        let linked = Linked::new(settings.wire(), &lossy(delay, 0.0));
         ours.push(forwarded(&linked.sites[0].namespace, &linked.sites[1].namespace, seconds));
         drop(linked);
         if wirefilter {
@@ -171,10 +222,7 @@ fn small(settings: &Settings) {
 
 /// Frames a second that come out at `eth0` of `to` while `from` sends by its `eth0` what goes in.
 fn forwarded(from: &Namespace, to: &Namespace, seconds: u64) -> f64 {
-    // A local experimental EtherType (IEEE 802 9.2.2): no stack takes it for its own.
-    let mut frame = [0; 60];
-    frame[..6].copy_from_slice(&[0xff; 6]);
-    frame[6..14].copy_from_slice(&[2, 0, 0, 0, 0, 1, 0x88, 0xb5]);
+    let frame = frame(60);
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
         scope.spawn(|| {
@@ -195,6 +243,14 @@ fn forwarded(from: &Namespace, to: &Namespace, seconds: u64) -> f64 {
     })
 }
 
+/// A broadcast frame of a local experimental EtherType (IEEE 802 9.2.2): no stack takes it for its own.
+fn frame(length: usize) -> Vec<u8> {
+    let mut frame = vec![0; length];
+    frame[..6].copy_from_slice(&[0xff; 6]);
+    frame[6..14].copy_from_slice(&[2, 0, 0, 0, 0, 1, 0x88, 0xb5]);
+    frame
+}
+
 fn tcp(settings: &Settings) {
     let (rounds, seconds) = (settings.get("rounds", 5usize), settings.get("seconds", 5u64));
     let delay: Span = settings.get("delay", Span::from_millis(5));
@@ -204,7 +260,7 @@ fn tcp(settings: &Settings) {
     );
     let rates: Vec<f64> = (0..rounds)
         .map(|_| {
-            let linked = Linked::new(settings.wire(), delay, loss);
+            let linked = Linked::new(settings.wire(), &lossy(delay, loss));
             transferred(&linked.sites, &congestion, seconds)
         })
         .collect();
@@ -246,6 +302,9 @@ fn transferred(sites: &[Site; 2], congestion: &str, seconds: u64) -> f64 {
 }
 
 fn spread(values: &[f64], unit: f64, name: &str) -> String {
+    if values.is_empty() {
+        return "none".into();
+    }
     let mut sorted = values.to_vec();
     sorted.sort_unstable_by(f64::total_cmp);
     let [least, median, most] = [0, sorted.len() / 2, sorted.len() - 1].map(|at| sorted[at] / unit);
