@@ -53,7 +53,7 @@ fn work(plan: &Plan, how: &scenario::RunOptions, json: bool) -> u8 {
         Ok(outcome) => outcome,
         Err(error) => {
             eprintln!("narrows: {error}");
-            return error.is_bad_input().then_some(exit::BAD_INPUT).unwrap_or(exit::FAILED);
+            return if error.is_bad_input() { exit::BAD_INPUT } else { exit::FAILED };
         }
     };
     let page = results::page_of(&how.out);
