@@ -52,9 +52,13 @@ pub(crate) fn receive_stamped(socket: &impl AsFd, buffer: &mut [u8]) -> io::Resu
         }
     };
     let now = realtime();
-    let age = stamp.map_or(0, |stamp| nanos(now) - nanos(stamp));
-    let age = u64::try_from(age).ok().map(Span::from_nanos).filter(|age| *age < Span::from_secs(10));
-    Ok((length, age.unwrap_or(Span::ZERO)))
+    Ok((length, stamp.map_or(Span::ZERO, |stamp| age(nanos(now), nanos(stamp)))))
+}
+
+/// The time from `stamp` to `now`, in nanoseconds of a clock that may have been set in between.
+fn age(now: i64, stamp: i64) -> Span {
+    let age = now.checked_sub(stamp).and_then(|age| u64::try_from(age).ok()).map(Span::from_nanos);
+    age.filter(|age| *age < Span::from_secs(10)).unwrap_or(Span::ZERO)
 }
 
 fn realtime() -> libc::timespec {
@@ -66,4 +70,18 @@ fn realtime() -> libc::timespec {
 
 fn nanos(time: libc::timespec) -> i64 {
     time.tv_sec * 1_000_000_000 + time.tv_nsec
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_clock_that_was_set_makes_no_age_that_cannot_be() {
+        let (hour, stamp) = (3_600_000_000_000, 1_800_000_000_000_000_000);
+        assert_eq!(age(stamp + 250_000, stamp), Span::from_micros(250));
+        assert_eq!(age(stamp + 250_000 + hour, stamp), Span::ZERO);
+        assert_eq!(age(stamp + 250_000 - hour, stamp), Span::ZERO);
+        assert_eq!(age(i64::MAX, i64::MIN), Span::ZERO);
+    }
 }

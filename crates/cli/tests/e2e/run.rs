@@ -36,6 +36,8 @@ fn first(command: &mut Command, place: &Place) {
         let accounted = up.delivered_packets + up.dropped_packets();
         assert!((accounted..accounted + 50 + 120).contains(&up.offered_packets), "{up:?}");
         assert!(!cell.histograms.is_empty());
+        // A twentieth of 125 ms.
+        assert_eq!(cell.health.late_limit.as_secs_f64(), 0.00625);
     }
 }
 
