@@ -71,7 +71,7 @@ fn a_seed_that_was_drawn_is_told_and_kept() {
 #[test]
 fn every_cell_and_flow_is_there_and_json_tells_what_is_recorded() {
     let place = Place::new();
-    place.scenario(SEA);
+    place.scenario(&format!("{SEA}seed: 7\n"));
     let said = succeed(&mut narrows(&place, ["run", "scenario.yaml", "--virtual", "--out", "r", "--json"]));
     let recording = recording(&place.join("r"));
     assert_eq!(recording.cells.len(), 4);
