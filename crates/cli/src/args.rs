@@ -128,7 +128,7 @@ pub(crate) struct Link {
     #[command(subcommand)]
     pub(crate) action: Option<LinkAction>,
     /// The link's profile; see `narrows profiles`.
-    #[arg(long, required = true, default_value = "perfect")]
+    #[arg(long, required = true, value_name = "NAME")]
     pub(crate) profile: String,
     /// Change the link, such as `loss=0.05` or `up.rate=2Mbit/s`.
     #[arg(long, value_name = "KEY=VALUE")]

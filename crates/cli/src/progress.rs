@@ -24,7 +24,11 @@ impl Shown {
                 let wire = session.wire.as_deref().unwrap_or("none");
                 let resumed =
                     if *finished > 0 { format!(", {finished} of them finished before") } else { String::new() };
-                self.say(&format!("{cells} cells of {cell_s:.0} s{resumed}; {} time, wire: {wire}", session.executor));
+                self.say(&format!(
+                    "{cells} {} of {cell_s:.0} s{resumed}; {} time, wire: {wire}",
+                    if *cells == 1 { "cell" } else { "cells" },
+                    session.executor
+                ));
                 self.bar = ProgressBar::new(*cells as u64).with_position(*finished as u64);
                 let style =
                     ProgressStyle::with_template("{bar:30} {pos}/{len} cells, {msg}{elapsed} gone, {eta} to go");
