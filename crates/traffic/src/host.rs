@@ -12,7 +12,7 @@ use smoltcp::phy::{Device, DeviceCapabilities, Medium, RxToken, TxToken};
 use smoltcp::socket::{icmp, tcp, udp};
 use smoltcp::time::Instant;
 use smoltcp::wire::{HardwareAddress, Icmpv4Packet, Icmpv4Repr, IpAddress, IpCidr, IpEndpoint};
-use wire::{ETHERNET_LEN, checksum};
+use wire::{ETHERNET_LEN, checksum, protocol};
 
 use crate::{Arrival, PROBE_LEN, Probe, ProbeReceiver, Throttle};
 
@@ -33,7 +33,8 @@ pub struct Host {
     flows: Vec<HostFlow>,
     neighbours: BTreeMap<Ipv4Addr, [u8; 6]>,
     mac: [u8; 6],
-    dscp: BTreeMap<u16, u8>,
+    /// Code points of what is sent from a port or with an echo identifier, by protocol.
+    dscp: BTreeMap<(u8, u16), u8>,
     deadline: Option<Time>,
 }
 
@@ -153,7 +154,7 @@ impl Host {
         let connected = socket.connect(self.interface.context(), remote, config.port);
         debug_assert!(connected.is_ok(), "the socket is new and the remote address is given");
         let handle = self.sockets.add(socket);
-        self.set_dscp(config.port, config.dscp);
+        self.set_dscp(protocol::TCP, config.port, config.dscp);
         self.add(End::TcpSource { handle, config, throttle: None, left: 0 })
     }
 
@@ -169,7 +170,7 @@ impl Host {
     /// Adds a sender of datagrams of `size` bytes at `rate`, both of UDP payload.
     pub fn udp_source(&mut self, port: u16, remote: (Ipv4Addr, u16), rate: Rate, size: usize, dscp: u8) -> usize {
         let handle = self.udp_socket(port);
-        self.set_dscp(port, dscp);
+        self.set_dscp(protocol::UDP, port, dscp);
         let remote = IpEndpoint::new(remote.0.into(), remote.1);
         self.add(End::UdpSource { handle, remote, size: size.max(PROBE_LEN), rate, throttle: None })
     }
@@ -180,13 +181,15 @@ impl Host {
         self.add(End::UdpSink { handle })
     }
 
-    /// Adds a sender of echo requests with a payload of `size` bytes.
-    pub fn ping(&mut self, ident: u16, remote: Ipv4Addr, interval: Span, size: usize) -> usize {
+    /// Adds a sender of echo requests with a payload of `size` bytes. Replies have the requests' code
+    /// point, as Linux gives it to them.
+    pub fn ping(&mut self, ident: u16, remote: Ipv4Addr, interval: Span, size: usize, dscp: u8) -> usize {
         let buffer = || icmp::PacketBuffer::new(vec![icmp::PacketMetadata::EMPTY; DATAGRAMS], vec![0; DATAGRAM_BUFFER]);
         let mut socket = icmp::Socket::new(buffer(), buffer());
         let bound = socket.bind(icmp::Endpoint::Ident(ident));
         debug_assert!(bound.is_ok(), "the socket is new");
         let handle = self.sockets.add(socket);
+        self.set_dscp(protocol::ICMP, ident, dscp);
         let remote = remote.into();
         self.add(End::Ping { handle, remote, ident, size: size.max(PROBE_LEN), interval, next: None })
     }
@@ -197,7 +200,8 @@ impl Host {
         let Some(flow) = self.flows.get_mut(flow) else { return };
         flow.window = window.clone();
         match &mut flow.end {
-            End::TcpSource { config, throttle, .. } => *throttle = Some(Throttle::new(config.rate, sending.start)),
+            // Its throttle starts with what it sends first: before that nothing is owed.
+            End::TcpSource { .. } => {}
             End::UdpSource { rate, throttle, .. } => *throttle = Some(Throttle::new(Some(*rate), sending.start)),
             End::Ping { next, .. } => {
                 *next = Some(sending.start);
@@ -245,9 +249,9 @@ impl Host {
         self.sockets.add(socket)
     }
 
-    fn set_dscp(&mut self, port: u16, dscp: u8) {
+    fn set_dscp(&mut self, protocol: u8, number: u16, dscp: u8) {
         if dscp != 0 {
-            self.dscp.insert(port, dscp);
+            self.dscp.insert((protocol, number), dscp);
         }
     }
 
@@ -270,13 +274,8 @@ impl Host {
     fn frame(&self, mut bytes: Vec<u8>) -> Vec<u8> {
         let ip = &mut bytes[ETHERNET_LEN..];
         let destination = Ipv4Addr::new(ip[16], ip[17], ip[18], ip[19]);
-        let header = usize::from(ip[0] & 0x0f) * 4;
-        let port = ip.get(header..header + 2).map(|port| u16::from_be_bytes([port[0], port[1]]));
-        if let Some(dscp) = port.and_then(|port| self.dscp.get(&port)) {
-            let old = u16::from_be_bytes([ip[0], ip[1]]);
-            ip[1] = dscp << 2 | ip[1] & 3;
-            let sum = checksum::updated(u16::from_be_bytes([ip[10], ip[11]]), old, u16::from_be_bytes([ip[0], ip[1]]));
-            ip[10..12].copy_from_slice(&sum.to_be_bytes());
+        if let Some(dscp) = origin(ip).and_then(|origin| self.dscp.get(&origin)) {
+            set_dscp(ip, *dscp);
         }
         bytes[0..6].copy_from_slice(self.neighbours.get(&destination).unwrap_or(&[0xff; 6]));
         bytes[6..12].copy_from_slice(&self.mac);
@@ -318,10 +317,14 @@ impl HostFlow {
                 if self.established.is_none() && socket.may_send() {
                     self.established = Some(now);
                 }
-                let throttle = throttle.as_mut()?;
                 if !sending {
-                    return (now < self.sending.start).then_some(self.sending.start);
+                    let begun = self.sending.start < Time::MAX;
+                    return (begun && now < self.sending.start).then_some(self.sending.start);
                 }
+                if self.established.is_none() {
+                    return None;
+                }
+                let throttle = throttle.get_or_insert_with(|| Throttle::new(config.rate, now));
                 loop {
                     if *left == 0 {
                         if throttle.ready_at() > now {
@@ -416,6 +419,32 @@ impl HostFlow {
     }
 }
 
+/// What a packet's code point is chosen by: protocol, and source port or the identifier of an echo
+/// request.
+fn origin(ip: &[u8]) -> Option<(u8, u16)> {
+    let payload = ip.get(usize::from(ip.first()? & 0x0f) * 4..)?;
+    let at = match *ip.get(9)? {
+        // RFC 792: an echo request has type 8; its identifier stands after the checksum.
+        protocol::ICMP if payload.first() == Some(&8) => 4,
+        protocol::ICMP => return None,
+        _ => 0,
+    };
+    Some((ip[9], u16::from_be_bytes(payload.get(at..at + 2)?.try_into().ok()?)))
+}
+
+/// Whether an IPv4 packet is an echo reply (RFC 792: type 0).
+fn is_echo_reply(ip: &[u8]) -> bool {
+    ip.get(9) == Some(&protocol::ICMP) && ip.get(usize::from(ip[0] & 0x0f) * 4) == Some(&0)
+}
+
+/// Sets an IPv4 header's code point (RFC 2474 3) and keeps its checksum right (RFC 1624).
+fn set_dscp(ip: &mut [u8], dscp: u8) {
+    let old = u16::from_be_bytes([ip[0], ip[1]]);
+    ip[1] = dscp << 2 | ip[1] & 3;
+    let sum = checksum::updated(u16::from_be_bytes([ip[10], ip[11]]), old, u16::from_be_bytes([ip[0], ip[1]]));
+    ip[10..12].copy_from_slice(&sum.to_be_bytes());
+}
+
 fn tcp_socket() -> tcp::Socket<'static> {
     let buffer = || tcp::SocketBuffer::new(vec![0; TCP_BUFFER]);
     tcp::Socket::new(buffer(), buffer())
@@ -446,7 +475,11 @@ enum FromStack {
 
 struct Received(Vec<u8>);
 
-struct Sending<'a>(&'a mut VecDeque<FromStack>);
+struct Sending<'a> {
+    out: &'a mut VecDeque<FromStack>,
+    /// Code point of the packet this may be the reply to.
+    echo: Option<u8>,
+}
 
 impl Device for Frames {
     type RxToken<'a> = Received;
@@ -455,12 +488,13 @@ impl Device for Frames {
     fn receive(&mut self, _: Instant) -> Option<(Received, Sending<'_>)> {
         let mut packet = self.arrived.pop_front()?;
         let bytes = core::mem::take(&mut packet.bytes);
+        let echo = bytes.get(ETHERNET_LEN + 1).map(|tos| tos >> 2);
         self.out.push_back(FromStack::Taken(packet));
-        Some((Received(bytes), Sending(&mut self.out)))
+        Some((Received(bytes), Sending { out: &mut self.out, echo }))
     }
 
     fn transmit(&mut self, _: Instant) -> Option<Sending<'_>> {
-        Some(Sending(&mut self.out))
+        Some(Sending { out: &mut self.out, echo: None })
     }
 
     fn capabilities(&self) -> DeviceCapabilities {
@@ -480,8 +514,14 @@ impl RxToken for Received {
 impl TxToken for Sending<'_> {
     fn consume<R, F: FnOnce(&mut [u8]) -> R>(self, len: usize, fill: F) -> R {
         let mut bytes = vec![0; ETHERNET_LEN + len];
-        let result = fill(&mut bytes[ETHERNET_LEN..]);
-        self.0.push_back(FromStack::Sent(bytes));
+        let ip = &mut bytes[ETHERNET_LEN..];
+        let result = fill(ip);
+        if let Some(dscp) = self.echo
+            && is_echo_reply(ip)
+        {
+            set_dscp(ip, dscp);
+        }
+        self.out.push_back(FromStack::Sent(bytes));
         result
     }
 }
@@ -554,7 +594,7 @@ mod tests {
         let sink = graph.element_mut::<Host>(b).unwrap().udp_sink(9);
         let host = graph.element_mut::<Host>(a).unwrap();
         let source = host.udp_source(4000, (B, 9), "80kbit/s".parse().unwrap(), 100, 0);
-        let ping = host.ping(7, B, Span::from_millis(250), 56);
+        let ping = host.ping(7, B, Span::from_millis(250), 56, 0);
         host.begin(source, Time::ZERO..second(2), Time::ZERO..second(1));
         host.begin(ping, Time::ZERO..second(2), Time::ZERO..second(1));
         graph.element_mut::<Host>(b).unwrap().begin(sink, Time::ZERO..Time::MAX, Time::ZERO..second(1));
@@ -567,5 +607,81 @@ mod tests {
         assert_eq!(counts(b, sink).1, Some(100));
         assert_eq!(counts(a, ping), (4, Some(4)));
         assert_eq!(graph.element_mut::<Host>(a).unwrap().take_delays(ping).len(), 4);
+    }
+
+    fn lone(address: Ipv4Addr) -> Host {
+        let neighbours = vec![(A, [2, 0, 0, 0, 0, 1]), (B, [2, 0, 0, 0, 0, 2])];
+        Host::new(&HostConfig { address, mac: [2; 6], mtu: 1440, neighbours, seed: 1 })
+    }
+
+    fn sent(host: &mut Host) -> Vec<Packet> {
+        core::iter::from_fn(|| host.poll())
+            .filter_map(|output| match output {
+                Output::Transmit { packet, .. } => Some(packet),
+                _ => None,
+            })
+            .collect()
+    }
+
+    #[test]
+    fn echo_requests_have_their_code_point_and_replies_have_it_too() {
+        let (mut a, mut b) = (lone(A), lone(B));
+        // A datagram's port is no echo identifier, and the type of an echo request is no port.
+        let udp = a.udp_source(0x0800, (B, 9), "80kbit/s".parse().unwrap(), 100, 10);
+        let ping = a.ping(7, B, Span::from_millis(250), 56, 46);
+        for flow in [udp, ping] {
+            a.begin(flow, Time::ZERO..second(1), Time::ZERO..second(1));
+        }
+        a.tick(Time::ZERO);
+        let code_points = |packets: &[Packet]| -> Vec<(u8, u8)> {
+            packets.iter().map(|packet| (packet.bytes[ETHERNET_LEN + 9], packet.bytes[ETHERNET_LEN + 1] >> 2)).collect()
+        };
+        let requests = sent(&mut a);
+        assert_eq!(code_points(&requests), [(protocol::UDP, 10), (protocol::ICMP, 46)]);
+        b.handle(Time::ZERO, 0, requests[1].clone());
+        let replies = sent(&mut b);
+        assert_eq!(code_points(&replies), [(protocol::ICMP, 46)]);
+        assert_eq!(checksum::checksum(&replies[0].bytes[ETHERNET_LEN..ETHERNET_LEN + 20]), 0);
+        a.handle(Time::ZERO, 0, replies[0].clone());
+        assert_eq!(a.take_delays(ping).len(), 1);
+    }
+
+    #[test]
+    fn a_throttle_owes_nothing_for_the_time_before_its_connection_stands() {
+        let (mut a, mut b) = (lone(A), lone(B));
+        let sink = b.tcp_sink(5001);
+        let rate = "80kbit/s".parse().unwrap();
+        let config = TcpSource {
+            port: 40_000,
+            remote: (B, 5001),
+            rate: Some(rate),
+            write: 500,
+            congestion: Congestion::Reno,
+            dscp: 0,
+        };
+        let source = a.tcp_source(config);
+        for (host, flow) in [(&mut a, source), (&mut b, sink)] {
+            host.begin(flow, Time::ZERO..second(60), Time::ZERO..second(60));
+        }
+        // Nothing arrives in the first five seconds.
+        let mut now = Time::ZERO;
+        while now < second(20) {
+            a.tick(now);
+            b.tick(now);
+            loop {
+                let (up, down) = (sent(&mut a), sent(&mut b));
+                if up.is_empty() && down.is_empty() || now < second(5) {
+                    break;
+                }
+                up.into_iter().for_each(|packet| b.handle(now, 0, packet));
+                down.into_iter().for_each(|packet| a.handle(now, 0, packet));
+            }
+            now = earliest(a.deadline(), b.deadline()).unwrap_or(second(20)).max(now + Span::from_micros(1));
+        }
+        let established = a.flow(source).unwrap().established.unwrap();
+        assert!(established > second(5));
+        let allowed = rate.bytes_in(now.since(established)) + 500;
+        let received = b.flow(sink).unwrap().received_bytes;
+        assert!(received > 0 && received <= allowed, "{received} of {allowed}");
     }
 }

@@ -235,7 +235,8 @@ impl World {
             }
             Traffic::Ping(ping) => {
                 let ident = number as u16;
-                (self.host(flow.from).map(|host| host.ping(ident, to, ping.interval, length(ping.size))), None)
+                let (interval, size) = (ping.interval, length(ping.size));
+                (self.host(flow.from).map(|host| host.ping(ident, to, interval, size, flow.dscp)), None)
             }
         };
         self.flows[number].source = source;
