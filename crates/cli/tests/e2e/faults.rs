@@ -12,13 +12,13 @@ use crate::common::{
     Place, Started, can_isolate, narrows, needs, needs_root, recording, rows, run, succeed, turn_beside, until,
 };
 
-/// Six cells of half a second.
+/// Six cells of half a second; none loses a datagram, whose time to come would be waited for.
 const SIX: &str = "\
 name: six
 sites: [ship, shore]
 links: {radio: {ends: [ship, shore], rate: 10Mbit/s, delay: 5ms}}
 traffic: {data: {from: ship, to: shore, udp: {rate: 400kbit/s}}}
-sweep: {radio.loss: [0, 0.01, 0.02, 0.03, 0.04, 0.05]}
+sweep: {radio.delay: [1ms, 2ms, 3ms, 4ms, 5ms, 6ms]}
 measure: {duration: 500ms, interval: 500ms}
 seed: 3
 ";
@@ -171,7 +171,7 @@ fn an_interrupt_of_a_run_in_virtual_time_is_no_different() {
     let place = Place::new();
     // Long enough that it is not over before it is interrupted: some 10,000 cells.
     let sweep = "sweep: {radio.loss: {from: 0, to: 1, step: 0.0001}}";
-    let text = SIX.replace("sweep: {radio.loss: [0, 0.01, 0.02, 0.03, 0.04, 0.05]}", sweep);
+    let text = SIX.replace("sweep: {radio.delay: [1ms, 2ms, 3ms, 4ms, 5ms, 6ms]}", sweep);
     place.scenario(&text);
     let mut command = narrows(&place, ["run", "scenario.yaml", "--out", "r", "--json", "--virtual"]);
     let mut started = Started::new(command.process_group(0));
@@ -274,4 +274,39 @@ fn a_run_that_cannot_fit_is_not_begun() {
     assert_eq!(said.code(), Some(1), "{said:?}");
     assert!(said.err.contains("make room") && said.err.contains("--out"), "{said:?}");
     assert!(!disk.inside("r").exists());
+}
+
+#[test]
+fn a_kernel_without_namespaces_is_named_with_what_to_do() {
+    if !needs("user namespaces", Command::new("unshare").args(["-U", "-r", "true"])) {
+        return;
+    }
+    let place = Place::new();
+    place.scenario(SIX);
+    // The limit holds in a user namespace of the test's own, and below.
+    let script = "echo 0 > /proc/sys/user/max_net_namespaces && exec \"$0\" run scenario.yaml --out r";
+    let mut command = Command::new("unshare");
+    command.args(["-U", "-r", "sh", "-c", script, env!("CARGO_BIN_EXE_narrows")]).current_dir(place.path());
+    let said = run(&mut command);
+    assert_eq!(said.code(), Some(1), "{said:?}");
+    assert!(said.err.contains("sudo sysctl user.max_net_namespaces="), "{said:?}");
+    assert_eq!(place.names(), ["scenario.yaml"]);
+}
+
+#[test]
+fn without_a_tun_device_another_wire_is_taken_and_told() {
+    if !can_isolate() || !can_mount() || !Path::new("/dev/net/tun").exists() {
+        return;
+    }
+    let (place, _turn) = (Place::new(), turn_beside());
+    place.scenario(&SIX.replace("[1ms, 2ms, 3ms, 4ms, 5ms, 6ms]", "[5ms]"));
+    let script = "mount --bind /dev/null /dev/net/tun && exec \"$0\" run scenario.yaml --out r";
+    let mut command = Command::new("unshare");
+    command.args(["--mount", "--propagation", "private", "sh", "-c", script, env!("CARGO_BIN_EXE_narrows")]);
+    let said = run(command.current_dir(place.path()));
+    assert_eq!(said.code(), Some(0), "{said:?}");
+    assert!(said.err.contains("wire: veth") && said.err.contains("a TAP is not to be had"), "{said:?}");
+    let flow = &recording(&place.join("r")).cells[0].flows[0];
+    let packets = flow.packets.unwrap();
+    assert!(packets.sent > 0 && packets.received == packets.sent, "{packets:?}");
 }
