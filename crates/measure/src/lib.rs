@@ -24,7 +24,9 @@ pub use event::Event;
 pub use metric::{Metric, Unit};
 pub use observation::{Observation, Snapshot, delay_histogram};
 pub use outline::{Difference, Outline, OutlineCell, OutlineFlow, SCHEMA, plan_differences};
-pub use record::{CellRecord, FlowRecord, Health, Interval, LATENESS, Name, PacketCounts, PipeRecord, Quantiles};
+pub use record::{
+    CellRecord, Discarded, FlowRecord, Health, Interval, LATENESS, Name, PacketCounts, PipeRecord, Quantiles,
+};
 pub use recorder::{Recorder, write_whole};
 pub use recording::Recording;
 pub use study::{Axis, Expectation, Figure, Finding, Panel, Relation, Rule, Scalar, Selection, Study};

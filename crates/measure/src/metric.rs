@@ -102,8 +102,8 @@ impl Metric {
     #[must_use]
     pub fn of(self, flow: &FlowRecord) -> Option<f64> {
         match self {
-            Self::Goodput => Some(flow.goodput_bit_s()),
-            Self::Share => flow.offered_bit_s.map(|offered| flow.goodput_bit_s() / offered),
+            Self::Goodput => flow.goodput_bit_s(),
+            Self::Share => flow.goodput_bit_s().zip(flow.offered_bit_s).map(|(goodput, offered)| goodput / offered),
             Self::Loss => flow.packets.as_ref().map(crate::PacketCounts::loss_ratio),
             Self::DelayP50 => flow.delay.as_ref().map(|q| q.p50),
             Self::DelayP99 => flow.delay.as_ref().map(|q| q.p99),

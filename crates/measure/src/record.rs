@@ -30,6 +30,8 @@ pub struct CellRecord {
     pub flows: Vec<FlowRecord>,
     /// What the links did.
     pub pipes: Vec<PipeRecord>,
+    /// Packets that ended outside the links.
+    pub discarded: Vec<Discarded>,
     /// What the machine did.
     pub health: Health,
     /// Lateness of sent packets ([`LATENESS`]), one-way delays and round-trip times in ns, by name.
@@ -159,6 +161,17 @@ pub struct PipeRecord {
     pub queue_peak_bytes: u64,
 }
 
+/// Packets that ended in one place outside the links, for one reason.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Discarded {
+    /// A wire, an element or the executor.
+    pub place: String,
+    /// Why.
+    pub reason: Name,
+    /// How many.
+    pub packets: u64,
+}
+
 /// How well the machine kept up while the cell ran.
 #[derive(Clone, Debug, Default)]
 pub struct Health {
@@ -189,13 +202,17 @@ pub struct Health {
 }
 
 impl FlowRecord {
-    /// Goodput over the measured time in bit/s.
+    /// Goodput over the measured time in bit/s; none if no time was measured.
     #[must_use]
-    pub fn goodput_bit_s(&self) -> f64 {
-        if self.measured == Span::ZERO {
-            return 0.0;
-        }
-        self.received_bytes as f64 * 8.0 / self.measured.as_secs_f64()
+    pub fn goodput_bit_s(&self) -> Option<f64> {
+        self.is_measured().then(|| self.received_bytes as f64 * 8.0 / self.measured.as_secs_f64())
+    }
+
+    /// Whether anything was measured. A connection that was never established was measured, and
+    /// carried nothing; one of which nobody reported was not.
+    #[must_use]
+    pub fn is_measured(&self) -> bool {
+        self.measured > Span::ZERO
     }
 }
 

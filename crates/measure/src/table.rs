@@ -17,8 +17,8 @@ use engine::Span;
 use crate::event::Rows;
 use crate::outline::written;
 use crate::{
-    CellRecord, FlowRecord, Health, Interval, Metric, Name, Outline, PacketCounts, PipeRecord, Quantiles, RecordError,
-    Scalar,
+    CellRecord, Discarded, FlowRecord, Health, Interval, Metric, Name, Outline, PacketCounts, PipeRecord, Quantiles,
+    RecordError, Scalar,
 };
 
 /// The tables of a results directory.
@@ -45,6 +45,7 @@ pub(crate) fn headers(axes: &[String]) -> io::Result<[Vec<u8>; 5]> {
         seed: 0,
         flows: vec![FlowRecord { intervals: vec![Interval::default()], ..FlowRecord::default() }],
         pipes: vec![PipeRecord { drops: vec![("".into(), 0)], ..PipeRecord::default() }],
+        discarded: Vec::new(),
         health: Health { cpu_s: vec![("".into(), 0.0)], ..Health::default() },
         histograms: Vec::new(),
     };
@@ -61,7 +62,7 @@ fn lines(cell: &CellRecord) -> [Vec<Line>; 5] {
     [
         cell.flows.iter().flat_map(|flow| flow.intervals.iter().map(|i| sample_line(cell, flow, i))).collect(),
         cell.pipes.iter().map(|pipe| link_line(cell, pipe)).collect(),
-        cell.pipes.iter().flat_map(drops).collect(),
+        cell.pipes.iter().flat_map(drops).chain(cell.discarded.iter().map(|d| discard_line(cell, d))).collect(),
         cell.health.cpu_s.iter().map(|(part, s)| Line::of(cell).put("part", part).put("cpu_s", s)).collect(),
         cell.flows.iter().map(|flow| cell_line(cell, flow)).collect(),
     ]
@@ -79,7 +80,7 @@ fn cell_line(cell: &CellRecord, flow: &FlowRecord) -> Line {
         .put("to", &flow.to)
         .put("protocol", &flow.protocol)
         .put("engine", &flow.engine)
-        .put("judged", health.spoiled.is_none())
+        .put("judged", health.spoiled.is_none() && flow.is_measured())
         .maybe("spoiled", health.spoiled.as_ref())
         .maybe("error", flow.error.as_ref())
         .maybe("offered_bit_s", flow.offered_bit_s)
@@ -144,6 +145,12 @@ fn link_line(cell: &CellRecord, pipe: &PipeRecord) -> Line {
 
 fn drop_line(cell: &CellRecord, pipe: &PipeRecord, reason: &str, packets: u64) -> Line {
     Line::of(cell).pipe(pipe).put("reason", reason).put("dropped_packets", packets)
+}
+
+/// In the columns of [`drop_line`]: a place that is no pipe has neither direction nor pipe.
+fn discard_line(cell: &CellRecord, discarded: &Discarded) -> Line {
+    let place = PipeRecord { link: discarded.place.clone(), ..PipeRecord::default() };
+    drop_line(cell, &place, &discarded.reason, discarded.packets)
 }
 
 /// A row: names and values in order.
@@ -358,9 +365,15 @@ pub(crate) fn cell(outline: &Outline, rows: CellRows<'_>) -> Result<Option<CellR
         }
     }
     let mut pipes = links.iter().map(pipe).collect::<Result<Vec<_>, _>>()?;
+    let mut discarded = Vec::new();
     for row in drops {
         let (link, direction, name) = (row.text("link")?, row.text("direction")?, row.text("pipe")?);
-        if let Some(pipe) = pipes.iter_mut().find(|p| p.link == link && p.direction == direction && p.pipe == name) {
+        if direction.is_empty() {
+            let (reason, packets) = (row.name("reason")?, row.get("dropped_packets")?);
+            discarded.push(Discarded { place: link.to_string(), reason, packets });
+        } else if let Some(pipe) =
+            pipes.iter_mut().find(|p| p.link == link && p.direction == direction && p.pipe == name)
+        {
             pipe.drops.push((row.name("reason")?, row.get("dropped_packets")?));
         }
     }
@@ -376,6 +389,7 @@ pub(crate) fn cell(outline: &Outline, rows: CellRows<'_>) -> Result<Option<CellR
         seed: first.get("cell_seed")?,
         flows,
         pipes,
+        discarded,
         health: Health {
             packets: first.get("executor_packets")?,
             late_packets: first.get("late_packets")?,

@@ -61,6 +61,26 @@ fn an_expectation_against_others_judges_the_ratio() {
 }
 
 #[test]
+fn a_flow_of_which_nothing_was_measured_is_not_judged_and_has_no_goodput() {
+    let mut recording = recording("unmeasured", &Wish { losses: vec![0], ..Wish::default() });
+    recording.outline.study.expectations = vec![goodput(Relation::AtLeast, 0.0, select(&[]))];
+    recording.outline.study.findings.clear();
+    let flow = &mut recording.cells[3].flows[0];
+    (flow.measured, flow.received_bytes, flow.error) = (engine::Span::ZERO, 0, Some("iperf3 gave no result".into()));
+    assert_eq!((Metric::Goodput.of(flow), Metric::Share.of(flow)), (None, None));
+    // What carried nothing in its time was measured.
+    let flow = &mut recording.cells[4].flows[0];
+    (flow.received_bytes, flow.error) = (0, Some("the connection was never established".into()));
+    let analysis = Analysis::of(&recording);
+    let held = &analysis.expectations[0];
+    assert_eq!((held.verdict, held.judged), (Verdict::NotJudged, 47));
+    let named: Vec<_> = held.not_judged.iter().map(|n| (n.cell, n.why.as_str())).collect();
+    assert_eq!(named, [(Some(3), "iperf3 gave no result")]);
+    // The machine is not to blame.
+    assert!(analysis.health.spoiled.is_empty());
+}
+
+#[test]
 fn spoiled_and_missing_cells_are_not_judged_and_named() {
     let wish = Wish { losses: vec![0], spoiled: vec![1], finished: 46, ..Wish::default() };
     let mut recording = recording("spoiled", &wish);

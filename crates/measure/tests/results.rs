@@ -10,8 +10,8 @@ use engine::Span;
 use hdrhistogram::Histogram;
 use measure::event::{Ended, Note, Session};
 use measure::{
-    Axis, CellRecord, Event, FlowRecord, Health, Interval, Metric, PacketCounts, PipeRecord, Quantiles, RecordError,
-    Recorder, Recording, SCHEMA, Scalar, Study,
+    Axis, CellRecord, Discarded, Event, FlowRecord, Health, Interval, Metric, PacketCounts, PipeRecord, Quantiles,
+    RecordError, Recorder, Recording, SCHEMA, Scalar, Study,
 };
 use serde_json::json;
 
@@ -106,6 +106,7 @@ fn cell(id: u32) -> CellRecord {
             drops: vec![("loss".into(), 3), ("queue full".into(), 4)],
             ..PipeRecord::default()
         }],
+        discarded: vec![Discarded { place: "radio at ship".into(), reason: "wire full".into(), packets: 5 }],
         health: Health {
             packets: 7,
             late_limit: Span::from_micros(200),

@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 use measure::analysis::{Analysis, Found, HealthSummary};
 use measure::format::{count, duration, quantity};
-use measure::{Metric, Recording, Unit, Verdict, summary};
+use measure::{Discarded, Metric, Recording, Unit, Verdict, summary};
 use serde_json::{Value, json};
 
 use crate::figures::{self, column_unit};
@@ -331,7 +331,7 @@ fn machine(health: &HealthSummary) -> String {
 }
 
 fn links(health: &HealthSummary) -> String {
-    if health.drops.is_empty() {
+    if health.drops.is_empty() && health.discarded.is_empty() {
         return "<p>Nothing was dropped.</p>".to_string();
     }
     let mut rows = String::new();
@@ -348,6 +348,16 @@ fn links(health: &HealthSummary) -> String {
             count(dropped.packets),
             count(dropped.offered),
             quantity(share, Unit::Ratio)
+        );
+    }
+    // Places outside the links have no offered count of their own.
+    for Discarded { place, reason, packets } in &health.discarded {
+        let _ = write!(
+            rows,
+            "<tr><td data-name=\"Link\">{}</td><td></td><td></td><td data-name=\"Reason\">{}</td><td data-name=\"Dropped\" class=\"num\">{}</td><td></td><td></td></tr>",
+            Text(place),
+            Text(reason),
+            count(*packets),
         );
     }
     format!(

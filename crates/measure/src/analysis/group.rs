@@ -129,6 +129,9 @@ pub(crate) fn groups(recording: &Recording) -> Vec<Group<'_>> {
                 None => "has not run".to_string(),
                 Some((record, found)) => match &record.health.spoiled {
                     Some(why) => why.clone(),
+                    None if !found.is_measured() => {
+                        found.error.clone().unwrap_or_else(|| "nothing was measured".to_string())
+                    }
                     None => {
                         group.repeats.push((record, found));
                         continue;

@@ -7,7 +7,7 @@ use hdrhistogram::Histogram;
 use crate::analysis::{Group, NotJudged};
 use crate::record::LATENESS;
 use crate::statistics::median;
-use crate::{Name, Quantiles, Recording};
+use crate::{Discarded, Name, Quantiles, Recording};
 
 /// How well the machine kept up while a recording was made.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -48,6 +48,8 @@ pub struct HealthSummary {
     pub cells_beside: u32,
     /// What the links dropped.
     pub drops: Vec<Dropped>,
+    /// Packets that ended outside the links, over all cells, by place and reason.
+    pub discarded: Vec<Discarded>,
 }
 
 /// Packets dropped by a pipe for one reason, over all cells.
@@ -74,6 +76,7 @@ pub(crate) fn summary(recording: &Recording, groups: &[Group]) -> HealthSummary 
     let mut cpu: BTreeMap<&str, f64> = BTreeMap::new();
     let mut offered: BTreeMap<(&str, &str, &str), u64> = BTreeMap::new();
     let mut drops: BTreeMap<((&str, &str, &str), &str), u64> = BTreeMap::new();
+    let mut discarded: BTreeMap<(&str, &str), u64> = BTreeMap::new();
     for cell in &recording.cells {
         let health = &cell.health;
         all.packets += health.packets;
@@ -96,6 +99,9 @@ pub(crate) fn summary(recording: &Recording, groups: &[Group]) -> HealthSummary 
                 Some(sum) => sum.add(histogram).unwrap_or_default(),
             }
         }
+        for Discarded { place, reason, packets } in &cell.discarded {
+            *discarded.entry((place, reason)).or_default() += packets;
+        }
         for pipe in &cell.pipes {
             let name = (pipe.link.as_str(), pipe.direction.as_ref(), pipe.pipe.as_str());
             *offered.entry(name).or_default() += pipe.offered_packets;
@@ -117,11 +123,16 @@ pub(crate) fn summary(recording: &Recording, groups: &[Group]) -> HealthSummary 
             packets,
         })
         .collect();
-    let ran: HashSet<u32> = recording.cells.iter().map(|cell| cell.cell).collect();
+    all.discarded = discarded
+        .into_iter()
+        .map(|((place, reason), packets)| Discarded { place: place.into(), reason: reason.to_string().into(), packets })
+        .collect();
+    let spoiled = recording.cells.iter().filter(|cell| cell.health.spoiled.is_some());
+    let bent: HashSet<u32> = spoiled.map(|cell| cell.cell).collect();
     let mut named = HashSet::new();
     let entries = groups.iter().flat_map(|group| &group.not_judged);
     // The flows of a cell are spoiled together: each cell is named once.
-    let spoiled = entries.filter(|entry| entry.cell.is_some_and(|cell| ran.contains(&cell) && named.insert(cell)));
+    let spoiled = entries.filter(|entry| entry.cell.is_some_and(|cell| bent.contains(&cell) && named.insert(cell)));
     all.spoiled = spoiled.cloned().collect();
     all
 }

@@ -342,6 +342,7 @@ pub fn records(wish: &Wish) -> Vec<CellRecord> {
                 ..FlowRecord::default()
             }],
             pipes: vec![pipe("up", segments + 10), pipe("down", segments / 2 + 10)],
+            discarded: Vec::new(),
             health: Health {
                 packets: segments * 3 / 2 + 20,
                 late_packets: u64::from(id % 40 == 3),

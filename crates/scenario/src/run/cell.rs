@@ -21,13 +21,17 @@ pub(crate) const DRAIN: Span = Span::from_secs(5);
 pub(crate) fn directions(cell: &Cell, graph: &mut Graph) -> Result<Vec<[NodeId; 2]>, ConfigError> {
     let mut nodes = Vec::new();
     for link in &cell.links {
-        let [up, down] = [("up", &link.up), ("down", &link.down)].map(|(name, config)| {
-            let name = format!("{}.{name}", link.name);
-            Direction::new(config, cell.seed, &name).map(|direction| graph.add(name, direction))
-        });
+        let [up_name, down_name] = direction_names(&link.name);
+        let [up, down] = [(up_name, &link.up), (down_name, &link.down)]
+            .map(|(name, config)| Direction::new(config, cell.seed, &name).map(|direction| graph.add(name, direction)));
         nodes.push([up?, down?]);
     }
     Ok(nodes)
+}
+
+/// What a link's directions are called in the graph, and their random streams.
+pub(crate) fn direction_names(link: &str) -> [String; 2] {
+    ["up", "down"].map(|direction| format!("{link}.{direction}"))
 }
 
 /// The record of a cell, of which pipes, health and lateness are still to be filled in.
@@ -50,6 +54,7 @@ pub(crate) fn record(cell: &Cell, observations: Vec<Observation>, own_tcp: &'sta
         seed: cell.seed,
         flows,
         pipes: Vec::new(),
+        discarded: Vec::new(),
         health: Health::default(),
         histograms,
     }

@@ -5,6 +5,7 @@ mod iperf3;
 pub(crate) mod live;
 
 use std::num::NonZeroUsize;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
@@ -13,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use engine::{NodeId, Span};
 use measure::event::{Machine, Session};
-use measure::{CellRecord, Health, Observation, Quantiles};
+use measure::{CellRecord, Discarded, Health, Observation, Quantiles};
 use netio::clock::Epoch;
 use netio::cpu;
 use netio::endpoint::{EndpointError, Endpoints, Timing};
@@ -45,6 +46,9 @@ pub enum CellError {
     /// A link that cannot be.
     #[error(transparent)]
     Link(#[from] link::ConfigError),
+    /// A fault in the program itself.
+    #[error("a cell's thread failed: {0}; this is a fault of narrows, please report it")]
+    Panicked(String),
     /// The other engine.
     #[error(transparent)]
     Iperf3(#[from] iperf3::Iperf3Error),
@@ -141,7 +145,8 @@ impl Testbed {
 
         let mut record = cell::record(cell, observations, "own");
         record.pipes = cell::pipes(cell, &removed.graph, &directions);
-        record.health = health(&removed.report, started.elapsed());
+        record.discarded = discarded(cell, &removed.report);
+        record.health = health(&removed.report, &record.discarded, started.elapsed());
         record.health.cells_beside = u32::try_from(beside.max(left)).unwrap_or(u32::MAX);
         record.health.cpu_s.push(("endpoints".into(), endpoints.as_secs_f64()));
         if let Some(shares) = machine.and_then(|before| cpu::Machine::now()?.since(&before)) {
@@ -198,7 +203,7 @@ impl Running {
         self.cells.push(next);
         let (testbed, done) = (Arc::clone(testbed), done.clone());
         thread::spawn(move || {
-            let mut outcome = testbed.run(&cell);
+            let mut outcome = caught(|| testbed.run(&cell));
             if let Ok(record) = &mut outcome {
                 record.attempt = next.attempt;
             }
@@ -210,6 +215,15 @@ impl Running {
     fn rate(&self, plan: &Plan) -> u64 {
         self.cells.iter().map(|waiting| schedule::rate(&plan.cells[waiting.cell])).fold(0, u64::saturating_add)
     }
+}
+
+/// A panic as an error: whoever waits for the cell would wait for ever.
+fn caught<T>(work: impl FnOnce() -> Result<T, CellError>) -> Result<T, CellError> {
+    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| {
+        let text = panic.downcast_ref::<String>().cloned();
+        let text = text.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()));
+        Err(CellError::Panicked(text.unwrap_or_else(|| "no reason given".into())))
+    })
 }
 
 /// Watches the machine between the governor's looks.
@@ -284,12 +298,19 @@ fn late_limit(cell: &Cell) -> Span {
     LATE_LEAST.max(Span::from_nanos(shortest.as_nanos() / LATE_PART))
 }
 
+/// What ended outside the links: at the wires, or in the executor.
+fn discarded(cell: &Cell, report: &CellReport) -> Vec<Discarded> {
+    // The links' directions count their own, pipe by pipe.
+    let own = |place: &str| cell.links.iter().any(|link| cell::direction_names(&link.name).iter().any(|n| n == place));
+    let others = report.drops.iter().filter(|dropped| !own(&dropped.place));
+    others.map(|d| Discarded { place: d.place.clone(), reason: d.reason.0.into(), packets: d.packets }).collect()
+}
+
 /// What the data plane tells of the machine, and whether it kept up.
-fn health(report: &CellReport, elapsed: Duration) -> Health {
+fn health(report: &CellReport, discarded: &[Discarded], elapsed: Duration) -> Health {
     let elapsed = elapsed.as_secs_f64();
     let late_share = report.late as f64 / (report.packets_out as f64).max(1.0);
     let stall_share = report.stalls.total.as_secs_f64() / elapsed;
-    let kernel_drops = report.kernel_drops.unwrap_or(0);
     let limit = report.late_limit;
     let mut reasons = Vec::new();
     if late_share > LATE_SHARE {
@@ -298,9 +319,7 @@ fn health(report: &CellReport, elapsed: Duration) -> Health {
     if stall_share > STALL_SHARE {
         reasons.push(format!("{:.1} % of its time was lost in stalls", stall_share * 100.0));
     }
-    if kernel_drops > 0 {
-        reasons.push(format!("the kernel lost {kernel_drops} frames before the link"));
-    }
+    reasons.extend(lost_outside(report.kernel_drops, discarded));
     for (wire, why) in &report.broken {
         reasons.push(format!("wire {wire} broke: {why}"));
     }
@@ -311,11 +330,24 @@ fn health(report: &CellReport, elapsed: Duration) -> Health {
         lateness: Quantiles::of_nanos(&report.lateness).unwrap_or_default(),
         stalls: report.stalls.count,
         stalled: report.stalls.total,
-        kernel_drops,
+        kernel_drops: report.kernel_drops.unwrap_or(0),
         cpu_s: vec![("emulator".into(), report.busy.as_secs_f64())],
         spoiled: (!reasons.is_empty()).then(|| reasons.join("; ")),
         ..Health::default()
     }
+}
+
+/// Packets that no model of a link took away, in words.
+fn lost_outside(kernel: Option<u64>, discarded: &[Discarded]) -> Vec<String> {
+    let kernel = match kernel {
+        Some(0) => None,
+        Some(frames) => Some(format!("the kernel lost {frames} frames before the link")),
+        None => Some("how many frames the kernel lost before the link is not known".into()),
+    };
+    let discarded = discarded.iter().map(|Discarded { place, reason, packets }| {
+        format!("{packets} packets were dropped outside the links ({place}: {reason})")
+    });
+    kernel.into_iter().chain(discarded).collect()
 }
 
 fn longest(plan: &Plan) -> f64 {
@@ -342,11 +374,33 @@ fn session(wire: String, jobs: Jobs) -> Session {
         }),
         remarks: vec![format!(
             "A cell is spoiled, and run again up to {} times, if more than {} % of its packets are late, more than {} % of \
-             its time is lost in stalls, or the kernel lost frames before the link. Late is by more than {LATE_LEAST} or \
+             its time is lost in stalls, or packets were lost outside the links \
+             (by the kernel, at a wire). Late is by more than {LATE_LEAST} or \
              1/{LATE_PART} of the cell's shortest mean one-way delay, whichever is longer.",
             schedule::RETRIES,
             LATE_SHARE * 100.0,
             STALL_SHARE * 100.0,
         )],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_lost_outside_the_links_spoils_and_so_does_not_knowing() {
+        let full = Discarded { place: "radio at ship".into(), reason: "wire full".into(), packets: 3 };
+        assert!(lost_outside(Some(0), &[]).is_empty());
+        assert!(lost_outside(Some(2), &[])[0].contains("lost 2 frames"));
+        assert!(lost_outside(None, &[])[0].contains("not known"));
+        assert!(lost_outside(Some(0), &[full])[0].contains("3 packets"));
+    }
+
+    #[test]
+    fn a_cell_that_panics_ends_with_an_error() {
+        let outcome: Result<(), CellError> = caught(|| panic!("no such {}", "thing"));
+        assert!(matches!(outcome, Err(CellError::Panicked(why)) if why == "no such thing"));
+        assert!(caught(|| Ok(())).is_ok());
     }
 }

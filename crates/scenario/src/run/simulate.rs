@@ -6,7 +6,7 @@ use std::ops::Range;
 use engine::{DropReason, Event, ExitId, Graph, NodeId, Outlet, Packet, Size, Span, Time};
 use hdrhistogram::Histogram;
 use measure::event::Session;
-use measure::{CellRecord, Health, Observation, PacketCounts, Quantiles, Snapshot, delay_histogram};
+use measure::{CellRecord, Discarded, Health, Observation, PacketCounts, Quantiles, Snapshot, delay_histogram};
 use traffic::{Congestion, Host, HostConfig, HostFlow, NextHop, ProbeReceiver, Remote, Router, TcpSource, Tunnel};
 
 use crate::plan::{Cell, Flow, Tcp, TcpEngine, Traffic};
@@ -202,6 +202,16 @@ impl World {
         let flows: Vec<Observation> = self.flows.drain(..).map(|ends| ends.observation).collect();
         let mut record = cell::record(cell, flows, "smoltcp");
         record.pipes = cell::pipes(cell, &self.graph, &self.directions);
+        let links: Vec<NodeId> = self.directions.iter().flatten().copied().collect();
+        // The links' directions count their own, pipe by pipe.
+        let others = self.outlet.0.iter().filter(|((node, _), _)| !links.contains(node));
+        record.discarded = others
+            .map(|(&(node, reason), &packets)| Discarded {
+                place: self.graph.name(node).into(),
+                reason: reason.0.into(),
+                packets,
+            })
+            .collect();
         // In virtual time every packet leaves when it should.
         let packets = record.pipes.iter().map(|pipe| pipe.delivered_packets).sum();
         record.health = Health {

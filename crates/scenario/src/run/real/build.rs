@@ -52,7 +52,7 @@ impl Built {
                 let exit = ExitId(link * 2 + side);
                 let arriving = directions[link][1 - side];
                 graph.connect_exit((arriving, 0), exit);
-                let name = format!("{}.{}", cell.links[link].name, cell.sites[site]);
+                let name = format!("{} at {}", cell.links[link].name, cell.sites[site]);
                 wires.push(CellWire { name, wire, entry: (directions[link][side], 0), exit });
             }
             let inside = if cell.path.vxlan { pod(&namespace, cell, &topology, site)? } else { namespace };

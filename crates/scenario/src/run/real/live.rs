@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use engine::{ExitId, Graph, NodeId, Span};
 use link::Direction;
-use measure::{Quantiles, format};
+use measure::{Discarded, Quantiles, format};
 use netio::clock::Epoch;
 use netio::control::Listener;
 use netio::executor::{CellHandle, CellReport, CellSpec, CellWire, Dataplane, Options, Removed};
@@ -196,7 +196,12 @@ impl Running {
                 format::count(pipe.delivered_packets)
             )
         });
-        Ok(Account { lines: pipes.chain([punctuality(&report)]).collect() })
+        let elsewhere = super::discarded(cell, &report).into_iter().map(|discarded| {
+            let Discarded { place, reason, packets } = discarded;
+            format!("{place}: {} packets dropped: {reason}", format::count(packets))
+        });
+        let broken = report.broken.iter().map(|(wire, why)| format!("{wire}: broken: {why}"));
+        Ok(Account { lines: pipes.chain(elsewhere).chain(broken).chain([punctuality(&report)]).collect() })
     }
 }
 
