@@ -1,17 +1,49 @@
 //! What both executors share of a cell: its links, and the shape of its record.
 
-use engine::{Graph, NodeId, Span};
-use link::{ConfigError, Direction};
+use engine::{Graph, NodeId, Size, Span};
+use link::{ConfigError, Direction, DirectionConfig, PipeConfig, RateModel};
 use measure::{CellRecord, FlowRecord, Health, Observation, PipeRecord};
 
 use crate::plan::{Cell, Flow, TcpEngine, Traffic};
+use crate::topology::VXLAN_OVERHEAD;
 
 /// How long a cell waits for its connections. Linux tries again after 1, 2, 3, 4, 5 and 7 s, so that at
 /// 10 % loss both ways one connection in 50,000 is missed.
 pub(crate) const CONNECT_LIMIT: Span = Span::from_secs(20);
 
-/// How long the last datagrams of a cell may take to arrive.
-pub(crate) const DRAIN: Span = Span::from_secs(5);
+/// Longest time the last datagrams of a cell are waited for.
+const DRAIN_LIMIT: Span = Span::from_secs(5);
+/// What the kernels and threads on the way may take of it.
+const DRAIN_MARGIN: Span = Span::from_millis(500);
+
+/// How long the last datagrams of a cell may take to arrive: there and back over every link, each
+/// with a full queue, where that is known.
+pub(crate) fn drain(cell: &Cell) -> Span {
+    let longest_packet = u64::from(cell.path.mtu + VXLAN_OVERHEAD);
+    let slowest = |direction: &DirectionConfig| {
+        let pipes = direction.branches.iter().map(|branch| &branch.pipe).chain([&direction.pipe]);
+        pipes.map(|pipe| passage(pipe, longest_packet)).try_fold(Span::ZERO, |longest, span| Some(longest.max(span?)))
+    };
+    let directions = cell.links.iter().flat_map(|link| [&link.up, &link.down]);
+    let all = directions.map(slowest).try_fold(DRAIN_MARGIN, |sum, span| Some(sum + span?));
+    all.unwrap_or(DRAIN_LIMIT).min(DRAIN_LIMIT)
+}
+
+/// The longest a packet can be in a pipe, if its configuration says; packets have at most so many
+/// bytes.
+fn passage(pipe: &PipeConfig, longest_packet: u64) -> Option<Span> {
+    let packet = longest_packet + pipe.overhead.bytes();
+    let waiting = match &pipe.rate {
+        None => Span::ZERO,
+        Some(RateModel::Constant(rate) | RateModel::TokenBucket { rate, .. }) => {
+            let packets = pipe.queue.packets.map(|packets| u64::from(packets) * packet);
+            let bytes = [packets, pipe.queue.bytes.map(Size::bytes)].into_iter().flatten().min()?;
+            rate.time_for(bytes + packet, &mut 0)
+        }
+        Some(RateModel::Opportunities(_)) => return None,
+    };
+    Some(waiting + pipe.delay.longest()?)
+}
 
 /// Adds a cell's links to a graph, both directions of each, with random streams by their names.
 ///
@@ -104,4 +136,31 @@ pub(crate) fn pipes(cell: &Cell, graph: &Graph, directions: &[[NodeId; 2]]) -> V
         }
     }
     records
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Options, parse};
+
+    fn drained(link: &str) -> Span {
+        let text = format!(
+            "name: t\nsites: [a, b]\nlinks:\n  l: {{ends: [a, b], {link}}}\n\
+             traffic: {{p: {{from: a, to: b, ping: {{interval: 1s}}}}}}\nmeasure: {{duration: 1s, interval: 1s}}\n"
+        );
+        let plan = parse("t", &text, &|_| unreachable!("it names no file"), &Options::default()).unwrap();
+        drain(&plan.cells[0])
+    }
+
+    #[test]
+    fn the_last_packets_have_the_time_they_can_take() {
+        let margin = DRAIN_MARGIN;
+        assert_eq!(drained("profile: perfect"), margin);
+        assert_eq!(drained("delay: 100ms"), margin + Span::from_millis(200));
+        // Two queues of 8 packets, and one in transmission, each of 1,550 bytes in 12.4 ms.
+        let waiting = Span::from_micros(12_400).times(2 * 9);
+        assert_eq!(drained("rate: 1Mbit/s, queue: 8"), margin + waiting);
+        assert_eq!(drained("delay: 60s"), DRAIN_LIMIT);
+        assert_eq!(drained("delay: {normal: {mean: 1ms, deviation: 1ms}}"), DRAIN_LIMIT);
+    }
 }

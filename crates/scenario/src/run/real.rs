@@ -22,7 +22,7 @@ use netio::executor::{AddError, CellReport, Dataplane, Options, Removed, Stopped
 
 use crate::plan::{Cell, Plan};
 use crate::read::mean_delay;
-use crate::run::cell::{self, CONNECT_LIMIT, DRAIN};
+use crate::run::cell::{self, CONNECT_LIMIT};
 use crate::run::schedule::{self, Governor, Jobs, Load, Queue, TOTAL_RATE, Waiting};
 use crate::run::{Outcome, Results, RunError};
 
@@ -285,7 +285,7 @@ fn timing(cell: &Cell) -> Timing {
         warmup: cell.warmup,
         duration: cell.duration,
         interval: cell.interval,
-        drain: DRAIN,
+        drain: cell::drain(cell),
     }
 }
 

@@ -10,7 +10,7 @@ use measure::{CellRecord, Discarded, Health, Observation, PacketCounts, Quantile
 use traffic::{Congestion, Host, HostConfig, HostFlow, NextHop, ProbeReceiver, Remote, Router, TcpSource, Tunnel};
 
 use crate::plan::{Cell, Flow, Tcp, TcpEngine, Traffic};
-use crate::run::cell::{self, CONNECT_LIMIT, DRAIN};
+use crate::run::cell::{self, CONNECT_LIMIT};
 use crate::topology::{Topology, VNI};
 
 /// Why a cell cannot be run in virtual time.
@@ -181,7 +181,7 @@ impl World {
             }
             snapshot = (snapshot + cell.interval).min(measured.end);
         }
-        self.graph.advance(measured.end + DRAIN, &mut self.outlet);
+        self.graph.advance(measured.end + cell::drain(cell), &mut self.outlet);
         for (number, flow) in cell.flows.iter().enumerate() {
             self.collect(cell, number);
             let packets = self.packets(cell, number);
