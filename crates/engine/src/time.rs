@@ -6,8 +6,7 @@ use core::ops::{Add, AddAssign, Sub};
 /// An instant, in nanoseconds since the epoch of the run.
 ///
 /// The epoch is the moment a run's executor starts. The real executor maps it to the kernel's
-/// clocks in one place, `netio::clock::Epoch`, which reads `CLOCK_MONOTONIC`, `CLOCK_REALTIME` and
-/// `CLOCK_TAI` together at time zero. In virtual time nothing maps: time is what the graph says.
+/// clock in one place, `netio::clock::Epoch`. In virtual time nothing maps: time is what the graph says.
 ///
 /// Range: 0 to 2^64 - 1 ns (584 years). Arithmetic saturates.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]

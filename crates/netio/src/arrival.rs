@@ -4,8 +4,7 @@ use std::io;
 use std::mem;
 use std::os::fd::{AsFd, AsRawFd};
 
-use engine::Span;
-
+use crate::clock::Instant;
 use crate::sys::{check, check_len};
 
 /// Asks the kernel to stamp what arrives at a socket (`SO_TIMESTAMPNS`).
@@ -24,12 +23,12 @@ pub(crate) fn stamp_arrivals(socket: &impl AsFd) -> io::Result<()> {
     Ok(())
 }
 
-/// Receives a datagram, without waiting: its length in `buffer`, and how long ago the kernel got it.
+/// Receives a datagram, without waiting: its length in `buffer`, and when the kernel got it.
 ///
-/// The kernel stamps with `CLOCK_REALTIME`. The age is taken against the same clock right after, so
-/// that a clock that was set does no harm but to the datagrams that lay in the socket just then: an
-/// age that cannot be (negative, or over ten seconds) is taken for none.
-pub(crate) fn receive_stamped(socket: &impl AsFd, buffer: &mut [u8]) -> io::Result<(usize, Span)> {
+/// The kernel stamps with `CLOCK_REALTIME`. The stamp is compared with the same clock right after,
+/// so that a clock that was set does no harm but to the datagrams that lay in the socket just then:
+/// if a stamp cannot be, the datagram counts as arrived now.
+pub(crate) fn receive_stamped(socket: &impl AsFd, buffer: &mut [u8]) -> io::Result<(usize, Instant)> {
     let mut part = libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() };
     // Aligned as a control message header has to be, and large enough for one stamp.
     let mut control = [0_u64; 8];
@@ -51,37 +50,42 @@ pub(crate) fn receive_stamped(socket: &impl AsFd, buffer: &mut [u8]) -> io::Resu
             Some(libc::CMSG_DATA(header).cast::<libc::timespec>().read_unaligned())
         }
     };
-    let now = realtime();
-    Ok((length, stamp.map_or(Span::ZERO, |stamp| age(nanos(now), nanos(stamp)))))
-}
-
-/// The time from `stamp` to `now`, in nanoseconds of a clock that may have been set in between.
-fn age(now: i64, stamp: i64) -> Span {
-    let age = now.checked_sub(stamp).and_then(|age| u64::try_from(age).ok()).map(Span::from_nanos);
-    age.filter(|age| *age < Span::from_secs(10)).unwrap_or(Span::ZERO)
-}
-
-fn realtime() -> libc::timespec {
-    let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: `now` outlives the call. The clock always exists.
-    unsafe { libc::clock_gettime(libc::CLOCK_REALTIME, &raw mut now) };
-    now
-}
-
-fn nanos(time: libc::timespec) -> i64 {
-    time.tv_sec * 1_000_000_000 + time.tv_nsec
+    let arrived = stamp.and_then(|stamp| {
+        let (seconds, nanos) = (u64::try_from(stamp.tv_sec).ok()?, u64::try_from(stamp.tv_nsec).ok()?);
+        Instant::of_stamp(seconds * 1_000_000_000 + nanos)
+    });
+    Ok((length, arrived.unwrap_or_else(Instant::now)))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use engine::Span;
+    use std::net::UdpSocket;
+    use std::time::Duration;
 
+    /// The wait is no race: however late the datagram is read, it arrived before the wait.
     #[test]
-    fn a_clock_that_was_set_makes_no_age_that_cannot_be() {
-        let (hour, stamp) = (3_600_000_000_000, 1_800_000_000_000_000_000);
-        assert_eq!(age(stamp + 250_000, stamp), Span::from_micros(250));
-        assert_eq!(age(stamp + 250_000 + hour, stamp), Span::ZERO);
-        assert_eq!(age(stamp + 250_000 - hour, stamp), Span::ZERO);
-        assert_eq!(age(i64::MAX, i64::MIN), Span::ZERO);
+    fn a_datagram_arrives_when_the_kernel_gets_it_not_when_it_is_read() {
+        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        stamp_arrivals(&socket).unwrap();
+        let address = socket.local_addr().unwrap();
+        // The kernel begins to stamp arrivals some time after it was asked; until then it stamps
+        // what is read.
+        loop {
+            socket.send_to(b"ab", address).unwrap();
+            let sent = Instant::now();
+            if receive_stamped(&socket, &mut [0; 16]).unwrap().1 <= sent {
+                break;
+            }
+        }
+        let before = Instant::now();
+        socket.send_to(b"abc", address).unwrap();
+        let after = Instant::now();
+        std::thread::sleep(Duration::from_millis(30));
+        let (length, arrived) = receive_stamped(&socket, &mut [0; 16]).unwrap();
+        assert_eq!(length, 3);
+        let slack = Span::from_millis(10);
+        assert!(before.since(arrived) < slack && arrived.since(after) < slack, "{before:?} {arrived:?} {after:?}");
     }
 }

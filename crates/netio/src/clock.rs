@@ -1,6 +1,4 @@
-//! Clocks: the only place that reads them, and the mapping between them and [`Time`].
-
-use std::time::Duration;
+//! Clocks: the only place of this crate that reads them, and the mapping between them and [`Time`].
 
 use engine::{Span, Time};
 
@@ -27,42 +25,47 @@ impl Instant {
         Span::from_nanos(self.0.saturating_sub(earlier.0))
     }
 
-    /// `span` later.
-    #[must_use]
-    pub fn plus(self, span: Span) -> Self {
-        Self(self.0.saturating_add(span.as_nanos()))
+    /// When the kernel set a packet's time stamp (`CLOCK_REALTIME`, in nanoseconds since 1970).
+    ///
+    /// `None` if that cannot be: it lies ahead, or more than ten seconds back. Then somebody has set
+    /// the clock since.
+    pub(crate) fn of_stamp(stamp: u64) -> Option<Self> {
+        let now = Epoch::now();
+        let age = now.realtime.checked_sub(stamp).filter(|age| *age < 10_000_000_000)?;
+        Some(Self(now.monotonic.saturating_sub(age)))
     }
 }
 
-/// The moment that is [`Time::ZERO`], on all of the kernel's clocks.
+/// The moment that is [`Time::ZERO`].
 ///
-/// Everything runs on `CLOCK_MONOTONIC`, which never jumps. The other two are read at the same
-/// moment, so that kernel time stamps (`CLOCK_REALTIME`) and transmit times (`CLOCK_TAI`) can be
-/// put on the same axis.
+/// Everything runs on `CLOCK_MONOTONIC`, which never jumps. `CLOCK_REALTIME` is read at the same
+/// moment: kernel time stamps are in it, and somebody may set it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Epoch {
     monotonic: u64,
     realtime: u64,
-    tai: u64,
 }
 
 impl Epoch {
     /// An epoch that is now.
     #[must_use]
     pub fn now() -> Self {
-        // The other clocks are read between two readings of the first; of several tries the one
-        // with the shortest distance counts. A preemption in between spoils one try, not all.
+        // The other clock is read between two readings of the first. If these lie far apart there
+        // was a preemption in between, and another try may have more luck.
+        const NEAR: u64 = 1_000;
         let attempt = || {
             let before = read(libc::CLOCK_MONOTONIC);
             let realtime = read(libc::CLOCK_REALTIME);
-            let tai = read(libc::CLOCK_TAI);
             let after = read(libc::CLOCK_MONOTONIC);
-            (after - before, Self { monotonic: before + (after - before) / 2, realtime, tai })
+            (after - before, Self { monotonic: before + (after - before) / 2, realtime })
         };
         let mut best = attempt();
         for _ in 0..4 {
+            if best.0 <= NEAR {
+                break;
+            }
             let next = attempt();
-            if next.0 <= best.0 {
+            if next.0 < best.0 {
                 best = next;
             }
         }
@@ -87,27 +90,8 @@ impl Epoch {
         Instant(self.monotonic.saturating_add(time.as_nanos()))
     }
 
-    /// `CLOCK_REALTIME` at `time`, in nanoseconds since 1970, had it not been set since.
-    #[must_use]
-    pub fn realtime(&self, time: Time) -> u64 {
-        self.realtime.saturating_add(time.as_nanos())
-    }
-
-    /// Logical time of a `CLOCK_REALTIME` stamp (a kernel packet time stamp).
-    #[must_use]
-    pub fn time_of_realtime(&self, nanos: u64) -> Time {
-        Time::from_nanos(nanos.saturating_sub(self.realtime))
-    }
-
-    /// `CLOCK_TAI` at `time`.
-    #[must_use]
-    pub fn tai(&self, time: Time) -> u64 {
-        self.tai.saturating_add(time.as_nanos())
-    }
-
     /// By how many nanoseconds `CLOCK_REALTIME` has moved against `CLOCK_MONOTONIC` since the
-    /// epoch: small after slewing, large after somebody set the clock. Nothing here runs on it, but
-    /// kernel time stamps do.
+    /// epoch: small after slewing, large after somebody set the clock.
     #[must_use]
     pub fn realtime_shift(&self) -> i64 {
         self.shift_until(&Self::now())
@@ -116,27 +100,6 @@ impl Epoch {
     fn shift_until(&self, later: &Self) -> i64 {
         let offset = |epoch: &Self| i128::from(epoch.realtime) - i128::from(epoch.monotonic);
         i64::try_from(offset(later) - offset(self)).unwrap_or(i64::MAX)
-    }
-}
-
-/// How long before a deadline sleeping ends and spinning begins: `CLOCK_MONOTONIC` sleeps end 15
-/// to 40 µs late as a rule, and now and then some hundred.
-pub const SPIN: Span = Span::from_micros(400);
-
-/// Waits until `deadline` to a microsecond or so, by sleeping and then spinning. Returns how late
-/// it became.
-pub fn sleep_until(deadline: Instant) -> Span {
-    loop {
-        let now = Instant::now();
-        let left = deadline.since(now);
-        if left == Span::ZERO {
-            return now.since(deadline);
-        }
-        if left > SPIN {
-            std::thread::sleep(Duration::from(left.saturating_sub(SPIN)));
-        } else {
-            std::hint::spin_loop();
-        }
     }
 }
 
@@ -174,12 +137,17 @@ impl Stalls {
     }
 }
 
+/// Processor time the calling thread has used.
+pub(crate) fn thread_time() -> Span {
+    Span::from_nanos(read(libc::CLOCK_THREAD_CPUTIME_ID))
+}
+
 fn read(clock: libc::clockid_t) -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: `time` is ours. The three clocks used here exist on every Linux, so that the call
     // cannot fail.
     unsafe { libc::clock_gettime(clock, &raw mut time) };
-    // Both are never negative: these clocks start at or after 1970, or boot.
+    // Both are never negative: these clocks start at or after 1970, boot, or the thread's start.
     (time.tv_sec as u64) * 1_000_000_000 + time.tv_nsec as u64
 }
 
@@ -192,8 +160,6 @@ mod tests {
         let epoch = Epoch::now();
         let time = Time::from_nanos(1_234_567_890);
         assert_eq!(epoch.time_at(epoch.instant(time)), time);
-        assert_eq!(epoch.time_of_realtime(epoch.realtime(time)), time);
-        assert_eq!(epoch.tai(time) - epoch.tai(Time::ZERO), time.as_nanos());
         // Before the epoch there is no time.
         assert_eq!(epoch.time_at(Instant(0)), Time::ZERO);
     }
@@ -201,21 +167,20 @@ mod tests {
     #[test]
     fn a_clock_that_was_set_shows() {
         let epoch = Epoch::now();
-        let later = Epoch { monotonic: epoch.monotonic + 5_000, realtime: epoch.realtime + 3_000, ..epoch };
+        let later = Epoch { monotonic: epoch.monotonic + 5_000, realtime: epoch.realtime + 3_000 };
         assert_eq!(epoch.shift_until(&later), -2_000);
         assert_eq!(epoch.shift_until(&epoch), 0);
     }
 
     #[test]
-    fn waiting_ends_at_the_deadline_or_later() {
-        for micros in [0, 10, 300, 2_000] {
-            let deadline = Instant::now().plus(Span::from_micros(micros));
-            let late = sleep_until(deadline);
-            assert!(Instant::now() >= deadline.plus(late));
-        }
-        // A deadline in the past is met at once, and late by what has passed.
-        let past = Instant(Instant::now().0 - 1_000_000);
-        assert!(sleep_until(past) >= Span::from_millis(1));
+    fn a_stamp_is_put_where_it_was_set_or_nowhere() {
+        let stamp = read(libc::CLOCK_REALTIME);
+        let after = Instant::now();
+        // However late it is asked, it was then; a microsecond or so for the reading of two clocks.
+        let placed = Instant::of_stamp(stamp - 1_000_000_000).unwrap();
+        assert!(placed < after && after.since(placed) > Span::from_millis(900));
+        assert_eq!(Instant::of_stamp(stamp + 3_600_000_000_000), None);
+        assert_eq!(Instant::of_stamp(0), None);
     }
 
     #[test]

@@ -1,39 +1,9 @@
-//! Processor time: whose, how much, and how busy the machine was.
+//! The machine's processors: how busy they were, and a thread's place on them.
 
 use std::fs;
-use std::time::Duration;
-
-use engine::Span;
 
 use crate::error::SetupError;
 use crate::sys::check;
-
-/// Processor time the calling thread has used.
-#[must_use]
-pub fn thread() -> Span {
-    used(libc::RUSAGE_THREAD)
-}
-
-/// Processor time this process has used, with all its threads.
-#[must_use]
-pub fn process() -> Span {
-    used(libc::RUSAGE_SELF)
-}
-
-/// Processor time of child processes that ended and were waited for.
-#[must_use]
-pub fn children() -> Span {
-    used(libc::RUSAGE_CHILDREN)
-}
-
-fn used(whose: libc::c_int) -> Span {
-    // SAFETY: plain data, valid when zeroed; the kernel fills it in.
-    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
-    // SAFETY: as above; the call cannot fail with these arguments.
-    unsafe { libc::getrusage(whose, &raw mut usage) };
-    let micros = |time: libc::timeval| time.tv_sec as u64 * 1_000_000 + time.tv_usec as u64;
-    Span::from_micros(micros(usage.ru_utime) + micros(usage.ru_stime))
-}
 
 /// The machine's processors since it started, from `/proc/stat`, in clock ticks; take the difference
 /// of two to see a window.
@@ -41,7 +11,6 @@ fn used(whose: libc::c_int) -> Span {
 pub struct Machine {
     busy: u64,
     steal: u64,
-    softirq: u64,
     total: u64,
 }
 
@@ -52,8 +21,6 @@ pub struct Shares {
     pub busy: f64,
     /// Taken by the hypervisor.
     pub steal: f64,
-    /// In the kernel's network path and other soft interrupts (part of `busy`).
-    pub softirq: f64,
 }
 
 impl Machine {
@@ -76,7 +43,7 @@ impl Machine {
             .collect();
         let &[user, nice, system, idle, iowait, irq, softirq, steal] = counts.as_slice() else { return None };
         let busy = user + nice + system + irq + softirq;
-        Some(Self { busy, steal, softirq, total: busy + idle + iowait + steal })
+        Some(Self { busy, steal, total: busy + idle + iowait + steal })
     }
 
     /// How the time since `earlier` was spent; `None` if no tick has passed.
@@ -84,21 +51,8 @@ impl Machine {
     pub fn since(&self, earlier: &Self) -> Option<Shares> {
         let total = self.total.checked_sub(earlier.total).filter(|&ticks| ticks > 0)? as f64;
         let share = |now: u64, then: u64| now.saturating_sub(then) as f64 / total;
-        Some(Shares {
-            busy: share(self.busy, earlier.busy),
-            steal: share(self.steal, earlier.steal),
-            softirq: share(self.softirq, earlier.softirq),
-        })
+        Some(Shares { busy: share(self.busy, earlier.busy), steal: share(self.steal, earlier.steal) })
     }
-}
-
-/// How long tasks waited for a processor since the machine started (pressure stall information,
-/// `some`); `None` where the kernel does not say.
-#[must_use]
-pub fn pressure() -> Option<Duration> {
-    let text = fs::read_to_string("/proc/pressure/cpu").ok()?;
-    let total = text.lines().find(|line| line.starts_with("some"))?.rsplit_once("total=")?.1;
-    total.trim().parse().ok().map(Duration::from_micros)
 }
 
 /// Readies the calling thread for the data plane: its processor, timers to the nanosecond, and a
@@ -147,7 +101,7 @@ mod tests {
         let then = Machine::parse("cpu  100 0 50 800 10 0 20 20 5 0\ncpu0 1 2 3\n").unwrap();
         let now = Machine::parse("cpu  150 0 60 810 10 0 30 40 5 0\ncpu0 1 2 3\n").unwrap();
         let shares = now.since(&then).unwrap();
-        assert_eq!(shares, Shares { busy: 0.7, steal: 0.2, softirq: 0.1 });
+        assert_eq!(shares, Shares { busy: 0.7, steal: 0.2 });
         assert_eq!(now.since(&now), None);
     }
 }

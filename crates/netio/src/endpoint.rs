@@ -13,11 +13,11 @@ use std::io;
 use std::net::Ipv4Addr;
 use std::sync::mpsc::{self, Receiver, Sender, SyncSender, TryRecvError};
 use std::thread::JoinHandle;
-use std::time::Instant;
 
 use engine::{Rate, Size, Span, Time};
 use measure::Observation;
 
+use crate::clock::Epoch;
 use crate::site::Namespace;
 use crate::waiting::{Epoll, EventFd, Ready};
 use session::Session;
@@ -223,13 +223,12 @@ struct Slot {
 
 impl Driver {
     fn run(mut self) {
-        let epoch = Instant::now();
-        let now = || Time::from_nanos(u64::try_from(epoch.elapsed().as_nanos()).unwrap_or(u64::MAX));
+        let clock = Epoch::now();
         let mut due = Vec::new();
         loop {
             let wait = match self.next_timer() {
                 _ if !due.is_empty() => Some(Span::ZERO),
-                Some(at) => Some(at.since(now())),
+                Some(at) => Some(at.since(clock.time())),
                 None => None,
             };
             for Ready { token, .. } in self.epoll.wait(wait) {
@@ -246,7 +245,7 @@ impl Driver {
                     Err(TryRecvError::Disconnected) => return,
                 }
             }
-            let time = now();
+            let time = clock.time();
             while let Some(&Reverse((at, id))) = self.timers.peek() {
                 if at > time {
                     break;
@@ -263,7 +262,7 @@ impl Driver {
             due.dedup();
             let mut again = Vec::new();
             for id in due.drain(..) {
-                self.serve(id, now, &mut again);
+                self.serve(id, &clock, &mut again);
             }
             due = again;
         }
@@ -284,11 +283,11 @@ impl Driver {
     }
 
     /// Lets a session do what it can; it is served again at once if it had to be interrupted.
-    fn serve(&mut self, id: usize, now: impl Fn() -> Time, again: &mut Vec<usize>) {
+    fn serve(&mut self, id: usize, clock: &Epoch, again: &mut Vec<usize>) {
         let Some(slot) = &mut self.sessions[id] else { return };
-        let begin = now();
-        let next = slot.request.session.run(begin, &self.epoll, (id as u64) << 32);
-        slot.busy += now().since(begin);
+        let begin = clock.time();
+        let next = slot.request.session.run(clock, &self.epoll, (id as u64) << 32);
+        slot.busy += clock.time().since(begin);
         match next {
             session::Next::Ended(observations) => {
                 // Whoever asked may have gone away.

@@ -74,6 +74,12 @@ fn every_kind_of_flow_is_carried_and_counted() {
     let echoes = seen[2].packets.unwrap();
     assert!(echoes.sent > 0);
     assert_eq!(echoes.received, echoes.sent);
+    // A delay is one way, a round trip is not.
+    let last = |n: usize| seen[n].snapshots.last().unwrap();
+    assert!(
+        seen[1].snapshots.iter().any(|at| at.delay.is_some()) && seen[2].snapshots.iter().any(|at| at.rtt.is_some())
+    );
+    assert_eq!((last(1).rtt, last(2).delay, last(0).delay), (None, None, None));
     assert!(received(3).0 > 1_000_000, "{:?}", received(3));
 }
 

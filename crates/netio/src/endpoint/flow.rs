@@ -16,6 +16,7 @@ use wire::checksum::checksum;
 
 use super::{End, EndpointError, FlowKind, FlowSpec};
 use crate::arrival::receive_stamped;
+use crate::clock::Epoch;
 use crate::waiting::Epoll;
 
 /// Ports are the flow's number above this one; every cell has namespaces of its own.
@@ -151,27 +152,27 @@ impl Flow {
     }
 
     /// Takes what arrived. True if there may be more.
-    pub(super) fn receive(&mut self, now: Time, epoll: &Epoll, token: u64) -> bool {
+    pub(super) fn receive(&mut self, clock: &Epoch, epoll: &Epoll, token: u64) -> bool {
         match &mut self.sockets {
-            Sockets::Tcp { .. } => self.receive_stream(now, epoll, token),
-            Sockets::Udp { .. } | Sockets::Ping { .. } => self.receive_probes(now),
+            Sockets::Tcp { .. } => self.receive_stream(clock.time(), epoll, token),
+            Sockets::Udp { .. } | Sockets::Ping { .. } => self.receive_probes(clock),
         }
     }
 
     /// Sends what is due. True if there may be more.
-    pub(super) fn send(&mut self, now: Time) -> bool {
+    pub(super) fn send(&mut self, clock: &Epoch) -> bool {
         match &self.spec.kind {
             FlowKind::Tcp { rate, write, .. } => {
                 let (rate, write) = (*rate, write.bytes());
-                self.send_stream(now, rate, write)
+                self.send_stream(clock.time(), rate, write)
             }
             FlowKind::Udp { size, .. } => {
                 let size = size.bytes();
-                self.send_datagrams(now, size)
+                self.send_datagrams(clock, size)
             }
             FlowKind::Ping { interval, size } => {
                 let (interval, size) = (*interval, size.bytes());
-                self.send_echoes(now, interval, size)
+                self.send_echoes(clock, interval, size)
             }
         }
     }
@@ -197,16 +198,18 @@ impl Flow {
         let delay =
             (!self.interval_delays.is_empty()).then(|| Span::from_nanos(self.interval_delays.value_at_quantile(0.5)));
         self.interval_delays.reset();
+        // What returns took a round trip, what arrives at the other end a delay one way.
+        let is_ping = matches!(self.sockets, Sockets::Ping { .. });
         self.observation.snapshots.push(Snapshot {
             at: now,
             sent_bytes: self.sent_bytes,
             received_bytes: self.received_bytes,
             packets: self.packets(),
             retransmits: info.map(|info| u64::from(info.tcpi_total_retrans)),
-            rtt: info.map(|info| Span::from_micros(u64::from(info.tcpi_rtt))).or(delay),
+            rtt: info.map(|info| Span::from_micros(u64::from(info.tcpi_rtt))).or(delay.filter(|_| is_ping)),
             cwnd_bytes: info.map(|info| u64::from(info.tcpi_snd_cwnd) * u64::from(info.tcpi_snd_mss)),
             jitter: self.receiver.as_ref().map(ProbeReceiver::jitter),
-            delay,
+            delay: delay.filter(|_| !is_ping),
         });
         if now >= self.measured.end {
             self.next_sample = None;
@@ -363,7 +366,7 @@ impl Flow {
 
 /// Datagrams and echo requests.
 impl Flow {
-    fn receive_probes(&mut self, now: Time) -> bool {
+    fn receive_probes(&mut self, clock: &Epoch) -> bool {
         let Some(receiver) = &mut self.receiver else { return false };
         let mut buffer = [0; 65_536];
         for _ in 0..TURN {
@@ -372,7 +375,7 @@ impl Flow {
                 Sockets::Ping { socket } => socket,
                 Sockets::Tcp { .. } => return false,
             };
-            let (length, age) = match receive_stamped(socket, &mut buffer) {
+            let (length, arrived) = match receive_stamped(socket, &mut buffer) {
                 Ok(received) => received,
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return false,
                 // Such as an ICMP error for what was sent before the other end was there.
@@ -385,7 +388,7 @@ impl Flow {
                 continue;
             };
             self.received_bytes += payload.len() as u64;
-            if let Arrival::First { delay, .. } = receiver.receive(now - age, &probe)
+            if let Arrival::First { delay, .. } = receiver.receive(clock.time_at(arrived), &probe)
                 && self.measured.contains(&probe.sent)
             {
                 let all = if is_ping { &mut self.observation.rtts } else { &mut self.observation.delays };
@@ -396,23 +399,23 @@ impl Flow {
         true
     }
 
-    fn send_datagrams(&mut self, now: Time, size: u64) -> bool {
+    fn send_datagrams(&mut self, clock: &Epoch, size: u64) -> bool {
         let mut payload = vec![0; usize::try_from(size).unwrap_or(PROBE_LEN).max(PROBE_LEN)];
         for _ in 0..TURN {
             let Some(throttle) = &mut self.throttle else { return false };
             let at = throttle.ready_at();
-            if at > now || at >= self.sending.end {
+            if at > clock.time() || at >= self.sending.end {
                 return false;
             }
             throttle.wrote(size);
-            self.send_probe(now, &mut payload, 0);
+            self.send_probe(clock, &mut payload, 0);
         }
         true
     }
 
-    fn send_echoes(&mut self, now: Time, interval: Span, size: u64) -> bool {
+    fn send_echoes(&mut self, clock: &Epoch, interval: Span, size: u64) -> bool {
         let at = self.sending.start + interval.times(self.sent_packets);
-        if at > now || at >= self.sending.end {
+        if at > clock.time() || at >= self.sending.end {
             return false;
         }
         // RFC 792: type 8, code 0, checksum, identifier, sequence number, data.
@@ -422,14 +425,16 @@ impl Flow {
         message[0] = 8;
         message[4..6].copy_from_slice(&self.number.to_be_bytes());
         message[6..8].copy_from_slice(&(self.sent_packets as u16).to_be_bytes());
-        self.send_probe(now, &mut message, HEADER);
+        self.send_probe(clock, &mut message, HEADER);
         true
     }
 
     /// Puts the next probe at `offset` and sends the message. One that the kernel refuses for want
     /// of room counts as sent: it is lost like one that a queue drops.
-    fn send_probe(&mut self, now: Time, message: &mut [u8], offset: usize) {
-        let probe = Probe { flow: u32::from(self.number), number: self.sent_packets, sent: now };
+    fn send_probe(&mut self, clock: &Epoch, message: &mut [u8], offset: usize) {
+        // Read for each: the kernel takes its time over those before.
+        let sent = clock.time();
+        let probe = Probe { flow: u32::from(self.number), number: self.sent_packets, sent };
         message[offset..offset + PROBE_LEN].copy_from_slice(&probe.bytes());
         let result = match &self.sockets {
             Sockets::Udp { source, .. } => source.send(message),
@@ -441,7 +446,7 @@ impl Flow {
             Sockets::Tcp { .. } => return,
         };
         let payload = (message.len() - offset) as u64;
-        self.count_sent(now, payload);
+        self.count_sent(sent, payload);
         if let Err(error) = result
             && !matches!(error.raw_os_error(), Some(libc::ENOBUFS | libc::EAGAIN | libc::ECONNREFUSED))
         {

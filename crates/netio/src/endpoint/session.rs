@@ -1,10 +1,11 @@
 //! The flows of one cell through the phases of its time.
 
-use engine::{Span, Time};
+use engine::Time;
 use measure::Observation;
 
 use super::flow::Flow;
 use super::{EndpointError, FlowSpec, Timing};
+use crate::clock::Epoch;
 use crate::waiting::Epoll;
 
 /// One cell's flows.
@@ -43,15 +44,16 @@ impl Session {
         Ok(Self { flows, timing, phase: Phase::New })
     }
 
-    /// Does all that is due at `now`.
-    pub(super) fn run(&mut self, now: Time, epoll: &Epoll, token: u64) -> Next {
+    /// Does all that is due. The clock is read as things happen, not once: a turn may take long.
+    pub(super) fn run(&mut self, clock: &Epoch, epoll: &Epoll, token: u64) -> Next {
         let mut again = false;
         for flow in &mut self.flows {
-            again |= flow.receive(now, epoll, token);
+            again |= flow.receive(clock, epoll, token);
         }
+        let now = clock.time();
         self.proceed(now, epoll, token);
         for flow in &mut self.flows {
-            again |= flow.send(now);
+            again |= flow.send(clock);
         }
         if again {
             return Next::Again;
@@ -105,13 +107,5 @@ impl Session {
 
     fn end(&mut self) -> Next {
         Next::Ended(self.flows.drain(..).map(Flow::into_observation).collect())
-    }
-}
-
-impl Timing {
-    /// The longest a cell can take.
-    #[must_use]
-    pub fn longest(&self) -> Span {
-        self.connect + self.warmup + self.duration + self.drain
     }
 }
