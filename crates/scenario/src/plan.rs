@@ -162,6 +162,6 @@ pub struct Udp {
 pub struct Ping {
     /// From one request to the next.
     pub interval: Span,
-    /// ICMP payload: at least 16 bytes, for the time.
+    /// ICMP payload: at least 24 bytes, for number and time.
     pub size: Size,
 }

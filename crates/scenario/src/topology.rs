@@ -36,6 +36,8 @@ pub(crate) struct Site {
     pub pod: Option<Pod>,
     /// How to reach other sites: only those that can be reached.
     pub routes: Vec<Route>,
+    /// The link ends that are here: link, and which end of it, 0 or 1.
+    pub ends: Vec<(usize, usize)>,
 }
 
 /// The interface of a pod.
@@ -69,6 +71,7 @@ impl Topology {
                 address: numbered([10, 255], site),
                 pod: cell.path.vxlan.then(|| Pod { mac: mac(2, site, 0), address: numbered([10, 128], site) }),
                 routes: routes(site, &ends),
+                ends: link_ends(site, &ends),
             })
             .collect();
         let link_mtu = if cell.path.vxlan { ETHERNET_MTU.max(cell.path.mtu + VXLAN_OVERHEAD) } else { cell.path.mtu };
@@ -110,6 +113,12 @@ fn routes(from: usize, ends: &[(usize, usize)]) -> Vec<Route> {
         }
     }
     routes
+}
+
+/// The link ends at a site, in the order of the links.
+fn link_ends(site: usize, ends: &[(usize, usize)]) -> Vec<(usize, usize)> {
+    let all = ends.iter().enumerate().flat_map(|(link, ends)| [(link, 0, ends.0), (link, 1, ends.1)]);
+    all.filter(|(_, _, at)| *at == site).map(|(link, side, _)| (link, side)).collect()
 }
 
 /// The `n`th address of a /16, from 1.

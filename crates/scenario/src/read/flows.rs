@@ -8,7 +8,7 @@ use crate::read::fields::{self, Fields};
 use crate::read::keys;
 use crate::read::problem::{Noted, Notes, Problem};
 use crate::read::yaml::{Node, Value};
-use traffic::SERVICES;
+use traffic::{PROBE_LEN, SERVICES};
 
 /// How long a write lasts at the rate where nothing is said.
 const DEFAULT_WRITE: Span = Span::from_millis(100);
@@ -132,14 +132,14 @@ impl Decoder<'_> {
     fn udp(&self, node: &Node, path: &Path) -> Result<Udp, Noted> {
         let fields = Fields::read(self.notes, node, &keys::UDP)?;
         let rate = fields::rate(self.notes, fields.need("rate")?);
-        let size = self.payload(fields.get("size"), path, 24, 200);
+        let size = self.payload(fields.get("size"), path, PROBE_LEN as u64, 200);
         Ok(Udp { rate: rate?, size: size? })
     }
 
     fn ping(&self, node: &Node, path: &Path) -> Result<Ping, Noted> {
         let fields = Fields::read(self.notes, node, &keys::PING)?;
         let interval = fields.with("interval", fields::positive_span);
-        let size = self.payload(fields.get("size"), path, 16, 56);
+        let size = self.payload(fields.get("size"), path, PROBE_LEN as u64, 56);
         Ok(Ping { interval: interval?.unwrap_or(Span::from_secs(1)), size: size? })
     }
 

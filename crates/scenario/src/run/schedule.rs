@@ -138,7 +138,8 @@ pub(crate) const TOTAL_RATE: u64 = 400_000_000;
 /// but no more than the links carry.
 #[must_use]
 pub(crate) fn rate(cell: &Cell) -> u64 {
-    let pipes = cell.links.iter().flat_map(|link| [&link.up.pipe, &link.down.pipe]);
+    let directions = cell.links.iter().flat_map(|link| [&link.up, &link.down]);
+    let pipes = directions.flat_map(|way| way.branches.iter().map(|branch| &branch.pipe).chain([&way.pipe]));
     let link = pipes.map(|pipe| top_rate(pipe.rate.as_ref())).max().unwrap_or(u64::MAX);
     let flows = cell.flows.iter().map(|flow| match &flow.traffic {
         Traffic::Tcp(tcp) => tcp.rate.map_or(u64::MAX, Rate::bits_per_second),

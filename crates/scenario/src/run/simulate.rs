@@ -364,14 +364,7 @@ fn length(size: Size) -> usize {
 fn add_site(graph: &mut Graph, cell: &Cell, topology: &Topology, directions: &[[NodeId; 2]], number: usize) -> NodeId {
     let site = &topology.sites[number];
     // With one link what faces it has the link end's Ethernet address; otherwise the router does.
-    let ends: Vec<(usize, usize)> = cell
-        .links
-        .iter()
-        .enumerate()
-        .flat_map(|(link, plan)| [(link, 0, plan.ends.0), (link, 1, plan.ends.1)])
-        .filter(|(_, _, site)| *site == number)
-        .map(|(link, side, _)| (link, side))
-        .collect();
+    let ends = &site.ends;
     let routed = ends.len() != 1;
     let inner_mac = |site: usize| [0x02, 0x4e, 3, (site >> 8) as u8, site as u8, 1];
     let router_mac = [0x02, 0x4e, 4, (number >> 8) as u8, number as u8, 1];
@@ -424,7 +417,7 @@ fn add_site(graph: &mut Graph, cell: &Cell, topology: &Topology, directions: &[[
     let router = graph.add(format!("{}.router", cell.sites[number]), router);
     graph.connect(outer, (router, 0));
     graph.connect((router, 0), outer);
-    for (port, &(link, side)) in (1..).zip(&ends) {
+    for (port, &(link, side)) in (1..).zip(ends) {
         graph.connect((router, port), (directions[link][side], 0));
         graph.connect((directions[link][1 - side], 0), (router, port));
     }

@@ -45,9 +45,8 @@ impl Built {
         let mut applications = Vec::new();
         for site in 0..cell.sites.len() {
             let namespace = Namespace::new()?;
-            let ends = link_ends(cell, site);
-            let made = namespace.configure(|net| site_network(net, &topology, site, &ends))?;
-            for (&(link, side), wire) in ends.iter().zip(made) {
+            let made = namespace.configure(|net| site_network(net, &topology, site))?;
+            for (&(link, side), wire) in topology.sites[site].ends.iter().zip(made) {
                 // What comes from the first end goes up.
                 let exit = ExitId(link * 2 + side);
                 let arriving = directions[link][1 - side];
@@ -83,22 +82,15 @@ pub(super) fn flow_spec(flow: &Flow, applications: &[End]) -> FlowSpec {
     FlowSpec { from, to, start: flow.start, stop: flow.stop, dscp: flow.dscp, kind }
 }
 
-/// The link ends at a site: link, and which end of it.
-fn link_ends(cell: &Cell, site: usize) -> Vec<(usize, usize)> {
-    let ends = cell.links.iter().enumerate().flat_map(|(n, link)| [(n, 0, link.ends.0), (n, 1, link.ends.1)]);
-    ends.filter(|(_, _, at)| *at == site).map(|(link, side, _)| (link, side)).collect()
-}
-
 fn site_network(
     net: &netio::site::Net,
     topology: &Topology,
     site: usize,
-    ends: &[(usize, usize)],
 ) -> Result<Vec<Wire>, SetupError> {
     let address = IpAddr::V4(topology.sites[site].address);
     net.up("lo")?;
     let mut wires = Vec::new();
-    for &(link, side) in ends {
+    for &(link, side) in &topology.sites[site].ends {
         let name = interface(link);
         let options = port::Options {
             mac: Some(topology.links[link][side]),
@@ -115,7 +107,7 @@ fn site_network(
         net.neighbour(&name, to, topology.hop(route).1)?;
         net.route(to, 32, None, &name)?;
     }
-    if ends.len() > 1 {
+    if topology.sites[site].ends.len() > 1 {
         net.forwarding()?;
     }
     Ok(wires)

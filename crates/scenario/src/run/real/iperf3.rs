@@ -6,7 +6,7 @@
 
 use std::io::Read;
 use std::process::{Child, Command, Stdio};
-use std::thread;
+use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use engine::{Span, Time};
@@ -40,9 +40,16 @@ const LISTEN: Duration = Duration::from_secs(2);
 
 /// A client and its server. They end with it.
 pub(super) struct Iperf3 {
-    client: Child,
-    server: Child,
+    client: Talker,
+    server: Talker,
     until: Instant,
+}
+
+/// A process and who listens to it: what it says may be more than a pipe holds (64 KiB, some 100
+/// intervals), and it would wait for a reader before it ends.
+struct Talker {
+    child: Child,
+    said: Option<JoinHandle<String>>,
 }
 
 /// Whether a flow is iperf3's.
@@ -89,18 +96,18 @@ pub(super) fn start(cell: &Cell, flow: &Flow, applications: &[End], number: u16)
 impl Iperf3 {
     /// Waits for the end, or ends it when its time is over: what was seen, and the CPU time used.
     pub(super) fn wait(mut self) -> (Observation, Span) {
-        while !has_ended(&mut self.client) && Instant::now() < self.until && !netio::sandbox::interrupted() {
+        while !self.client.has_ended() && Instant::now() < self.until && !netio::sandbox::interrupted() {
             thread::sleep(Duration::from_millis(50));
         }
-        let in_time = has_ended(&mut self.client);
+        let in_time = self.client.has_ended();
         if in_time {
             // The server ends by itself after its one test.
             let until = Instant::now() + LISTEN;
-            while !has_ended(&mut self.server) && Instant::now() < until {
+            while !self.server.has_ended() && Instant::now() < until {
                 thread::sleep(Duration::from_millis(20));
             }
         }
-        let (client, server) = (finish(&mut self.client), finish(&mut self.server));
+        let (client, server) = (self.client.finish(), self.server.finish());
         let mut observation = observe(&client, &server);
         if !in_time {
             observation.error = Some("iperf3 gave no result in its time".into());
@@ -111,16 +118,43 @@ impl Iperf3 {
 
 impl Drop for Iperf3 {
     fn drop(&mut self) {
-        for child in [&mut self.client, &mut self.server] {
+        for Talker { child, .. } in [&mut self.client, &mut self.server] {
             let _ = child.kill();
             let _ = child.wait();
         }
     }
 }
 
-fn spawn(end: &End, mut command: Command) -> Result<Child, Iperf3Error> {
+fn spawn(end: &End, mut command: Command) -> Result<Talker, Iperf3Error> {
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
-    end.namespace.run(|| command.spawn())?.map_err(Iperf3Error::Start)
+    end.namespace.run(|| command.spawn())?.map(Talker::new).map_err(Iperf3Error::Start)
+}
+
+impl Talker {
+    /// Listens to a process whose standard output is a pipe.
+    fn new(mut child: Child) -> Self {
+        let said = child.stdout.take().map(|mut out| {
+            thread::spawn(move || {
+                let mut text = String::new();
+                // What was said before an error is no whole report, and is read as none.
+                let _ = out.read_to_string(&mut text);
+                text
+            })
+        });
+        Self { child, said }
+    }
+
+    fn has_ended(&mut self) -> bool {
+        !matches!(self.child.try_wait(), Ok(None))
+    }
+
+    /// Ends the process: what it said, if that was a report.
+    fn finish(&mut self) -> Value {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        let text = self.said.take().and_then(|said| said.join().ok()).unwrap_or_default();
+        serde_json::from_str(&text).unwrap_or(Value::Null)
+    }
 }
 
 /// The server is known to listen when the kernel says so.
@@ -143,21 +177,6 @@ fn wait_until_listening(end: &End, port: u16) {
             thread::sleep(Duration::from_millis(10));
         }
     });
-}
-
-fn has_ended(child: &mut Child) -> bool {
-    !matches!(child.try_wait(), Ok(None))
-}
-
-/// What a process said. Its report is short enough to lie in the pipe until it is read.
-fn finish(child: &mut Child) -> Value {
-    let _ = child.kill();
-    let mut text = String::new();
-    if let Some(out) = &mut child.stdout {
-        let _ = out.read_to_string(&mut text);
-    }
-    let _ = child.wait();
-    serde_json::from_str(&text).unwrap_or(Value::Null)
 }
 
 /// The receiver's bytes by the server's report, the sender's side by the client's.
@@ -226,6 +245,16 @@ mod tests {
         assert_eq!((last.received_bytes, last.sent_bytes, last.retransmits), (1500, 1500, Some(4)));
         assert_eq!((last.at, seen.snapshots.len()), (Time::ZERO + Span::from_secs(2), 3));
         assert!(seen.error.is_none());
+    }
+
+    #[test]
+    fn a_report_longer_than_a_pipe_holds_is_read() {
+        // 1 MB, some fifteen pipes full; it ends by itself only if somebody reads.
+        let mut command = Command::new("sh");
+        command.args(["-c", "printf '\"'; head -c 1000000 /dev/zero | tr '\\0' x; printf '\"'"]);
+        let mut talker = Talker::new(command.stdout(Stdio::piped()).spawn().unwrap());
+        assert!(talker.child.wait().unwrap().success());
+        assert_eq!(talker.finish().as_str().map(str::len), Some(1_000_000));
     }
 
     #[test]
