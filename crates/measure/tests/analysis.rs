@@ -149,6 +149,11 @@ fn decay_is_where_it_stays_below() {
         [("infotainment, 5g-1, host", Some(0.05), Some(0.04)), ("lidar, 5g-1, host", Some(0.04), Some(0.03))];
     assert_eq!(parts, expected);
     assert_eq!(found(&mut recording, decay(), (Some(0.05), None)).verdict, Verdict::Fails);
+    assert_eq!(found(&mut recording, decay(), (None, Some(0.03))).verdict, Verdict::Fails);
+    // Decay at 0.035 would have been found at 0.04 as well.
+    let between = found(&mut recording, decay(), (None, Some(0.035)));
+    assert_eq!(between.verdict, Verdict::NotJudged);
+    assert!(between.measured.ends_with("the sweep's steps are too coarse to tell"), "{}", between.measured);
 }
 
 #[test]
@@ -156,7 +161,11 @@ fn what_never_decays_lies_beyond_every_value() {
     let mut recording = shaped("never", &[2.0, 1.95], &[1.5, 1.5]);
     let never = found(&mut recording, decay(), (Some(0.07), None));
     assert_eq!((never.verdict, never.value, never.measured.as_str()), (Verdict::Holds, None, "never decays"));
-    assert_eq!(found(&mut recording, decay(), (None, Some(0.07))).verdict, Verdict::Fails);
+    assert_eq!(found(&mut recording, decay(), (None, Some(0.01))).verdict, Verdict::Fails);
+    // It may decay at 0.06, which was not run.
+    let beyond = found(&mut recording, decay(), (None, Some(0.07)));
+    assert_eq!(beyond.verdict, Verdict::NotJudged);
+    assert_eq!(beyond.measured, "never decays: the sweep ends too soon to tell");
     let metric = Rule::Decay { metric: Metric::Jitter, over: "radio.loss".into(), share: 0.9 };
     assert_eq!(found(&mut recording, metric, (None, None)).verdict, Verdict::NotJudged);
 }

@@ -94,16 +94,25 @@ pub(crate) fn find(finding: &Finding, groups: &[Group], study: &Study, seed: u64
     };
     // A point that never comes lies beyond every value.
     let place = outcome.value.unwrap_or(f64::INFINITY);
-    let verdict = match () {
-        () if !outcome.judged => Verdict::NotJudged,
-        () if low.is_none_or(|low| place >= low) && high.is_none_or(|high| place <= high) => Verdict::Holds,
-        () => Verdict::Fails,
+    let low_or_less = low.unwrap_or(f64::NEG_INFINITY);
+    let high_or_more = high.unwrap_or(f64::INFINITY);
+    // Where a sweep found a point, the truth lies above the value before it.
+    let may_agree = outcome.above.is_some_and(|above| above < high_or_more && place >= low_or_less);
+    let (verdict, measured) = match () {
+        () if !outcome.judged => (Verdict::NotJudged, outcome.measured),
+        () if (low_or_less..=high_or_more).contains(&place) => (Verdict::Holds, outcome.measured),
+        () if may_agree => {
+            let why =
+                if outcome.value.is_none() { "the sweep ends too soon" } else { "the sweep's steps are too coarse" };
+            (Verdict::NotJudged, format!("{}: {why} to tell", outcome.measured))
+        }
+        () => (Verdict::Fails, outcome.measured),
     };
     Found {
         source: finding.source.clone(),
         paper: finding.paper.trim().to_string(),
         rule: rule_in_words(&finding.rule),
-        measured: outcome.measured,
+        measured,
         value: outcome.value,
         agrees_if: range_in_words(low, high, &finding.rule),
         verdict,
@@ -117,6 +126,8 @@ pub(crate) fn find(finding: &Finding, groups: &[Group], study: &Study, seed: u64
 struct Outcome {
     judged: bool,
     value: Option<f64>,
+    /// Of a point on a sweep: the value before it, at which it had not come yet.
+    above: Option<f64>,
     measured: String,
     parts: Vec<Part>,
     cost: Option<Cost>,
@@ -124,7 +135,7 @@ struct Outcome {
 
 impl Outcome {
     fn nothing(why: &str) -> Self {
-        Self { judged: false, value: None, measured: why.to_string(), parts: Vec::new(), cost: None }
+        Self { judged: false, value: None, above: None, measured: why.to_string(), parts: Vec::new(), cost: None }
     }
 }
 
@@ -152,7 +163,11 @@ fn decay(selected: &[&Group], metric: Metric, over: &str, share: f64) -> Outcome
         None => "never decays".to_string(),
         Some(part) => format!("decays {}", at(over, part)),
     };
-    Outcome { judged: true, value: first.and_then(|p| p.value), measured, parts, cost: None }
+    let above = match first {
+        Some(part) => part.before,
+        None => parts.iter().filter_map(|part| part.before).min_by(f64::total_cmp),
+    };
+    Outcome { judged: true, value: first.and_then(|p| p.value), above, measured, parts, cost: None }
 }
 
 fn converge(selected: &[&Group], metric: Metric, over: &str, series: &str, within: f64) -> Outcome {
@@ -180,7 +195,8 @@ fn converge(selected: &[&Group], metric: Metric, over: &str, series: &str, withi
         Some(part) => (None, format!("never meet{}", bracketed(&part.label))),
         None => (None, String::new()),
     };
-    Outcome { judged: true, value, measured, parts, cost: None }
+    let above = last.and_then(|part| part.before);
+    Outcome { judged: true, value, above, measured, parts, cost: None }
 }
 
 /// Largest over smallest y; infinite where something is zero and something is not.
@@ -242,7 +258,7 @@ fn lowest_share(selected: &[&Group], metric: Metric) -> Outcome {
         return Outcome::nothing(&format!("no {} beside an offered rate", metric.name()));
     };
     let measured = format!("at least {} of the offered rate ({})", quantity(share, crate::Unit::Ratio), group.label());
-    Outcome { judged: true, value: Some(share), measured, parts: Vec::new(), cost: None }
+    Outcome { judged: true, value: Some(share), above: None, measured, parts: Vec::new(), cost: None }
 }
 
 /// The two sides of a comparison.
@@ -310,7 +326,14 @@ fn cost(selected: &[&Group], study: &Study, sides: Sides, seed: u64) -> Outcome 
         ratio,
         by,
     };
-    Outcome { judged: true, value: Some(ratio.median.value), measured, parts: Vec::new(), cost: Some(cost) }
+    Outcome {
+        judged: true,
+        value: Some(ratio.median.value),
+        above: None,
+        measured,
+        parts: Vec::new(),
+        cost: Some(cost),
+    }
 }
 
 fn rule_in_words(rule: &Rule) -> String {
