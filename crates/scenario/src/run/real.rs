@@ -4,7 +4,6 @@ mod build;
 mod iperf3;
 pub(crate) mod live;
 
-use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
@@ -71,7 +70,7 @@ pub(crate) fn check(cells: &[Cell]) -> Result<(), CellError> {
 /// Runs the cells of a plan, several side by side, until none is left or the run is interrupted.
 pub(crate) fn run(plan: &Plan, mut todo: Queue, jobs: Jobs, results: &mut Results<'_>) -> Result<Outcome, RunError> {
     netio::machine::raise_descriptor_limit();
-    let testbed = Arc::new(Testbed::start(plan.cells.len() == 1 || jobs == Jobs::Fixed(NonZeroUsize::MIN))?);
+    let testbed = Arc::new(Testbed::start()?);
     let (cell_s, wire) = (longest(plan), build::wire_kind()?);
     results.begin(session(wire, jobs), cell_s)?;
 
@@ -122,8 +121,8 @@ struct Testbed {
 }
 
 impl Testbed {
-    fn start(alone: bool) -> Result<Self, CellError> {
-        let options = Options { spin: alone, ..Options::default() };
+    fn start() -> Result<Self, CellError> {
+        let options = Options { spin: true, ..Options::default() };
         let endpoints = Endpoints::start()
             .map_err(|source| EndpointError::Socket { doing: "start the endpoints' thread".into(), source })?;
         Ok(Self { dataplane: Dataplane::start(options)?, endpoints, running: AtomicUsize::new(0) })
@@ -312,7 +311,7 @@ fn health(report: &CellReport, elapsed: Duration) -> Health {
         stalls: report.stalls.count,
         stalled: report.stalls.total,
         kernel_drops,
-        cpu_s: vec![("emulator".into(), report.busy.as_secs_f64())],
+        cpu_s: vec![("emulator".into(), report.cpu.as_secs_f64())],
         spoiled: (!reasons.is_empty()).then(|| reasons.join("; ")),
         ..Health::default()
     }
