@@ -5,6 +5,7 @@
 //! link delivers nothing ends like any other.
 
 mod flow;
+mod overflow;
 mod session;
 
 use std::cmp::Reverse;
@@ -17,9 +18,10 @@ use std::thread::JoinHandle;
 use engine::{Rate, Size, Span, Time};
 use measure::Observation;
 
-use crate::clock::Epoch;
+use crate::clock::{self, Epoch, Stalls};
 use crate::site::Namespace;
 use crate::waiting::{Epoll, EventFd, Ready};
+use overflow::Overflow;
 use session::Session;
 
 /// A flow to run: its ends and what is sent.
@@ -103,15 +105,22 @@ pub struct Endpoints {
 
 /// A cell whose flows are running.
 #[derive(Debug)]
-pub struct Running(Receiver<Ran>);
+pub struct Running {
+    result: Receiver<Ran>,
+    overflow: Overflow,
+}
 
 /// What a cell's flows gave.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Ran {
     /// One observation a flow, in order.
     pub observations: Vec<Observation>,
-    /// Time the thread spent on them, by the clock.
-    pub busy: Span,
+    /// Processor time the thread spent on them, waking up included.
+    pub cpu: Span,
+    /// Delays of the thread of more than [`Stalls::LIMIT`] while they had something to do.
+    pub stalls: Stalls,
+    /// Datagrams and replies that found no room in the receiving sockets, if the kernel says.
+    pub overflowed: Option<u64>,
 }
 
 impl Endpoints {
@@ -126,9 +135,9 @@ impl Endpoints {
         let wake = EventFd::new()?;
         epoll.add_readable(&wake, WAKE)?;
         let alarm = wake.try_clone()?;
-        let thread = std::thread::Builder::new()
-            .name("endpoints".into())
-            .spawn(move || Driver { epoll, alarm, inbox, sessions: Vec::new(), timers: BinaryHeap::new() }.run())?;
+        let thread = std::thread::Builder::new().name("endpoints".into()).spawn(move || {
+            Driver { epoll, alarm, inbox, sessions: Vec::new(), timers: BinaryHeap::new(), charged: Span::ZERO }.run()
+        })?;
         Ok(Self { requests, wake, thread: Some(thread) })
     }
 
@@ -140,11 +149,13 @@ impl Endpoints {
     /// If a socket cannot be made as asked, such as with a congestion control the kernel lacks.
     pub fn run(&self, flows: Vec<FlowSpec>, timing: Timing) -> Result<Running, EndpointError> {
         let (reply, result) = mpsc::sync_channel(1);
+        let sinks = flows.iter().filter(|flow| matches!(flow.kind, FlowKind::Udp { .. }));
+        let overflow = Overflow::watch(sinks.map(|flow| flow.to.namespace.clone()));
         let session = Box::new(Session::new(flows, timing)?);
         // The thread lives as long as `self`; if it panicked, the result says so.
         let _ = self.requests.send(Request { session, reply });
         self.wake.notify();
-        Ok(Running(result))
+        Ok(Running { result, overflow })
     }
 }
 
@@ -155,7 +166,9 @@ impl Running {
     ///
     /// If the thread that drives the endpoints is gone.
     pub fn wait(self) -> Result<Ran, EndpointError> {
-        self.0.recv().map_err(|_| EndpointError::Gone)
+        let mut ran = self.result.recv().map_err(|_| EndpointError::Gone)?;
+        ran.overflowed = ran.overflowed.zip(self.overflow.datagrams()).map(|(replies, datagrams)| replies + datagrams);
+        Ok(ran)
     }
 }
 
@@ -213,12 +226,15 @@ struct Driver {
     inbox: Receiver<Request>,
     sessions: Vec<Option<Slot>>,
     timers: BinaryHeap<Reverse<(Time, usize)>>,
+    /// Processor time of the thread that sessions have been charged with.
+    charged: Span,
 }
 
 struct Slot {
     request: Request,
     armed: Option<Time>,
-    busy: Span,
+    cpu: Span,
+    stalls: Stalls,
 }
 
 impl Driver {
@@ -226,12 +242,15 @@ impl Driver {
         let clock = Epoch::now();
         let mut due = Vec::new();
         loop {
-            let wait = match self.next_timer() {
-                _ if !due.is_empty() => Some(Span::ZERO),
-                Some(at) => Some(at.since(clock.time())),
-                None => None,
-            };
-            for Ready { token, .. } in self.epoll.wait(wait) {
+            let (begin, timer) = (clock.time(), self.next_timer());
+            let wait = if due.is_empty() { timer.map(|at| at.since(begin)) } else { Some(Span::ZERO) };
+            let ready = self.epoll.wait(wait);
+            if let Some(at) = timer {
+                // What was late before it waited is the thread's own doing, not a stall.
+                let now = clock.time();
+                self.note_stall(now, now.since(at.max(begin)), None);
+            }
+            for Ready { token, .. } in ready {
                 if token == WAKE {
                     self.alarm.clear();
                 } else {
@@ -269,7 +288,7 @@ impl Driver {
     }
 
     fn adopt(&mut self, request: Request) -> usize {
-        let slot = Some(Slot { request, armed: None, busy: Span::ZERO });
+        let slot = Some(Slot { request, armed: None, cpu: Span::ZERO, stalls: Stalls::new(Stalls::LIMIT) });
         match self.sessions.iter().position(Option::is_none) {
             Some(free) => {
                 self.sessions[free] = slot;
@@ -287,11 +306,15 @@ impl Driver {
         let Some(slot) = &mut self.sessions[id] else { return };
         let begin = clock.time();
         let next = slot.request.session.run(clock, &self.epoll, (id as u64) << 32);
-        slot.busy += clock.time().since(begin);
+        let (end, used) = (clock.time(), clock::thread_time());
+        let spent = used.saturating_sub(self.charged);
+        self.charged = used;
+        slot.cpu += spent;
         match next {
-            session::Next::Ended(observations) => {
+            session::Next::Ended(observations, overflowed) => {
+                let ran = Ran { observations, cpu: slot.cpu, stalls: slot.stalls, overflowed };
                 // Whoever asked may have gone away.
-                let _ = slot.request.reply.send(Ran { observations, busy: slot.busy });
+                let _ = slot.request.reply.send(ran);
                 self.sessions[id] = None;
             }
             session::Next::Again => again.push(id),
@@ -300,6 +323,23 @@ impl Driver {
                     slot.armed = Some(at);
                     self.timers.push(Reverse((at, id)));
                 }
+            }
+        }
+        // Sending and receiving may take long; that the processor was elsewhere is a stall.
+        self.note_stall(end, end.since(begin).saturating_sub(spent), Some(id));
+    }
+
+    /// Counts a stall, if it is one, for the session that was served and all that had something to
+    /// do by `now`.
+    fn note_stall(&mut self, now: Time, length: Span, served: Option<usize>) {
+        if length <= Stalls::LIMIT {
+            return;
+        }
+        for (id, slot) in self.sessions.iter_mut().enumerate() {
+            if let Some(slot) = slot
+                && (served == Some(id) || slot.armed.is_some_and(|at| at <= now))
+            {
+                slot.stalls.note(length);
             }
         }
     }

@@ -24,6 +24,13 @@ use crate::sys::check;
 #[derive(Clone, Debug)]
 pub struct Namespace(Arc<File>);
 
+impl PartialEq for Namespace {
+    /// Whether both are handles of one [`Namespace::new`].
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
 impl Namespace {
     /// A new, empty namespace, whose `lo` is down.
     ///

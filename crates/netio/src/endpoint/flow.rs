@@ -14,7 +14,7 @@ use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 use traffic::{Arrival, PROBE_LEN, Probe, ProbeReceiver, Throttle};
 use wire::checksum::checksum;
 
-use super::{End, EndpointError, FlowKind, FlowSpec};
+use super::{End, EndpointError, FlowKind, FlowSpec, overflow};
 use crate::arrival::receive_stamped;
 use crate::clock::Epoch;
 use crate::waiting::Epoll;
@@ -219,6 +219,14 @@ impl Flow {
     /// Whether nothing that was sent in the measured time is still expected.
     pub(super) fn is_complete(&self) -> bool {
         self.packets().is_none_or(|packets| packets.received >= packets.sent)
+    }
+
+    /// Replies that found no room in the socket; `None` if the kernel does not say.
+    pub(super) fn refused(&self) -> Option<u64> {
+        match &self.sockets {
+            Sockets::Ping { socket } => overflow::refused(socket).ok(),
+            Sockets::Tcp { .. } | Sockets::Udp { .. } => Some(0),
+        }
     }
 
     pub(super) fn into_observation(mut self) -> Observation {

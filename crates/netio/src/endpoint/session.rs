@@ -21,8 +21,8 @@ pub(super) enum Next {
     At(Time),
     /// Serve it again at once: there was more to do than one turn allows.
     Again,
-    /// It has ended: one observation a flow, in order.
-    Ended(Vec<Observation>),
+    /// It has ended: one observation a flow, in order, and how many replies found no room.
+    Ended(Vec<Observation>, Option<u64>),
 }
 
 #[derive(Clone, Copy)]
@@ -106,6 +106,7 @@ impl Session {
     }
 
     fn end(&mut self) -> Next {
-        Next::Ended(self.flows.drain(..).map(Flow::into_observation).collect())
+        let refused = self.flows.iter().map(Flow::refused).sum();
+        Next::Ended(self.flows.drain(..).map(Flow::into_observation).collect(), refused)
     }
 }

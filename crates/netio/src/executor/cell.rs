@@ -7,7 +7,7 @@ use std::io;
 use engine::{DropReason, Event, ExitId, Graph, NodeId, Outlet, Packet, Pool, Span, Time};
 use hdrhistogram::Histogram;
 
-use super::{CellReport, CellSpec, CellWire, Dropped, EVENTS_MAX, HELD_FULL, MALFORMED, NO_WIRE, Options, Totals};
+use super::{CellReport, CellSpec, CellWire, Dropped, HELD_FULL, MALFORMED, NO_WIRE, Options, Totals};
 use crate::clock::{Epoch, Instant, Stalls};
 use crate::port::Scratch;
 
@@ -41,7 +41,9 @@ struct Measured {
     lateness: Histogram<u64>,
     late: u64,
     stalls: Stalls,
+    /// Time spent on the cell by the clock, since processor time was last divided.
     busy: Span,
+    cpu: Span,
     broken: Vec<(String, String)>,
 }
 
@@ -89,6 +91,7 @@ impl Cell {
                 late: 0,
                 stalls: Stalls::new(options.stall),
                 busy: Span::ZERO,
+                cpu: Span::ZERO,
                 broken: Vec::new(),
             },
         }
@@ -139,6 +142,19 @@ impl Cell {
         Totals { packets: self.measured.packets_out, late: self.measured.late }
     }
 
+    /// Time spent on the cell by the clock since it was last charged.
+    pub(super) fn busy(&self) -> Span {
+        self.measured.busy
+    }
+
+    /// Charges the cell with its share of `spent` processor time, of which cells were busy for `all`
+    /// by the clock.
+    pub(super) fn charge(&mut self, spent: Span, all: Span) {
+        let own = std::mem::take(&mut self.measured.busy);
+        let share = u128::from(spent.as_nanos()) * u128::from(own.as_nanos()) / u128::from(all.as_nanos()).max(1);
+        self.measured.cpu += Span::from_nanos(u64::try_from(share).unwrap_or(u64::MAX));
+    }
+
     pub(super) fn stalled(&mut self, length: Span) {
         self.measured.stalls.note(length);
     }
@@ -164,11 +180,9 @@ impl Cell {
             late: measured.late,
             late_limit: self.late,
             stalls: measured.stalls,
-            busy: measured.busy,
+            cpu: measured.cpu,
             drops: drops.collect(),
             kernel_drops: None,
-            events: self.exits.events.clone(),
-            events_lost: self.exits.events_lost,
             broken: measured.broken.clone(),
         }
     }
@@ -264,8 +278,6 @@ struct Exits {
     held_limit: usize,
     sequence: u64,
     drops: BTreeMap<(Place, DropReason), (u64, u64)>,
-    events: Vec<(Time, NodeId, Event)>,
-    events_lost: u64,
 }
 
 impl Exits {
@@ -285,8 +297,6 @@ impl Exits {
             held_limit,
             sequence: 0,
             drops: BTreeMap::new(),
-            events: Vec::new(),
-            events_lost: 0,
         }
     }
 
@@ -371,11 +381,6 @@ impl Outlet for Gate<'_> {
         self.end(Place::Node(node), reason, packet);
     }
 
-    fn event(&mut self, at: Time, node: NodeId, event: Event) {
-        if self.exits.events.len() < EVENTS_MAX {
-            self.exits.events.push((at, node, event));
-        } else {
-            self.exits.events_lost += 1;
-        }
-    }
+    /// Nobody here listens: what elements count is read from them.
+    fn event(&mut self, _: Time, _: NodeId, _: Event) {}
 }

@@ -2,8 +2,8 @@
 //!
 //! A cell is a [`Graph`] and the [`Wire`]s its packets come from and go to. Cells share the thread
 //! and nothing else. The thread sleeps in epoll until a wire has something or the earliest deadline
-//! of all cells comes; for one cell it may spin for the last part, which makes it punctual to a
-//! microsecond instead of some fifty.
+//! of all cells comes; while it drives one cell alone it may spin for the last part, which makes it
+//! punctual to a microsecond instead of some fifty.
 //!
 //! # Time
 //!
@@ -27,7 +27,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{self, Sender};
 use std::thread::JoinHandle;
 
-use engine::{DropReason, Event, ExitId, Graph, NodeId, Port, Span, Time};
+use engine::{DropReason, ExitId, Graph, NodeId, Port, Span};
 use hdrhistogram::Histogram;
 
 use crate::clock::{Epoch, Stalls};
@@ -49,7 +49,7 @@ pub const HELD_FULL: DropReason = DropReason("too many packets ahead of their ti
 pub struct Options {
     /// The processor it is bound to, if any.
     pub cpu: Option<usize>,
-    /// Spin before a deadline: for a single cell that has a processor to itself.
+    /// Spin before a deadline while there is one cell and no other.
     pub spin: bool,
     /// A delay of the whole thread of more than this is a stall.
     pub stall: Span,
@@ -291,23 +291,20 @@ pub struct CellReport {
     pub late_limit: Span,
     /// Stalls of the thread while the cell had something to do.
     pub stalls: Stalls,
-    /// Processor time spent on the cell (by the clock, hence with what others took meanwhile).
-    pub busy: Span,
+    /// Processor time of the thread that was spent on the cell. Between cells it is divided by the
+    /// time each took by the clock; waking up and spinning is in it.
+    pub cpu: Span,
     /// Packets that ended here, by place and reason.
     pub drops: Vec<Dropped>,
     /// Frames the kernel lost for want of room before we read them, over all wires, if the kernel
     /// still knew.
     pub kernel_drops: Option<u64>,
-    /// What the elements had to say, up to [`EVENTS_MAX`] of it.
-    pub events: Vec<(Time, NodeId, Event)>,
-    /// How much more they had to say.
-    pub events_lost: u64,
     /// What broke a wire, if one broke: wire and reason.
     pub broken: Vec<(String, String)>,
 }
 
 impl fmt::Debug for CellReport {
-    /// The histogram by its quantiles, and how many events there are.
+    /// The histogram by its quantiles.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let at = |quantile| Span::from_nanos(self.lateness.value_at_quantile(quantile)).to_string();
         f.debug_struct("CellReport")
@@ -316,17 +313,13 @@ impl fmt::Debug for CellReport {
             .field("lateness", &format_args!("p50 {}, p99 {}, max {}", at(0.5), at(0.99), at(1.0)))
             .field("late", &self.late)
             .field("stalls", &self.stalls)
-            .field("busy", &self.busy)
+            .field("cpu", &self.cpu)
             .field("drops", &self.drops)
             .field("kernel_drops", &self.kernel_drops)
-            .field("events", &self.events.len())
             .field("broken", &self.broken)
             .finish_non_exhaustive()
     }
 }
-
-/// Most events kept per cell.
-pub const EVENTS_MAX: usize = 65_536;
 
 /// Packets that ended in one place for one reason.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -10,7 +10,7 @@ use engine::{Pool, Span};
 
 use super::cell::{Cell, Tools};
 use super::{AddError, CellId, CellSpec, Command, Options, Totals};
-use crate::clock::Instant;
+use crate::clock::{self, Instant};
 use crate::cpu;
 use crate::error::SetupError;
 use crate::port::Scratch;
@@ -41,6 +41,8 @@ pub(super) struct Loop {
     /// Slots with something to do in this round.
     turn: Vec<usize>,
     tools: Tools,
+    /// Processor time of the thread when it was last divided among cells.
+    divided: Span,
     /// What cells that were taken out had sent.
     retired: Totals,
     rung: bool,
@@ -69,6 +71,7 @@ impl Loop {
                 looked: Instant::now(),
                 gap: Span::ZERO,
             },
+            divided: clock::thread_time(),
             retired: Totals::default(),
             rung: false,
             stopped: false,
@@ -116,7 +119,8 @@ impl Loop {
 
     /// Waits for a wire, the bell or the deadline, and gives cells with something to read their turn.
     fn wait(&mut self, deadline: Option<Instant>) {
-        let margin = if self.options.spin { SPIN } else { Span::ZERO };
+        let alone = self.cells.iter().flatten().count() == 1;
+        let margin = if self.options.spin && alone { SPIN } else { Span::ZERO };
         loop {
             let timeout = deadline.map(|deadline| deadline.since(Instant::now()).saturating_sub(margin));
             let ready = self.epoll.wait(timeout);
@@ -163,6 +167,8 @@ impl Loop {
 
     fn obey(&mut self) {
         self.bell.clear();
+        // Between commands the cells are the same.
+        self.divide();
         while let Ok(command) = self.commands.try_recv() {
             match command {
                 Command::Add(spec, reply) => {
@@ -219,6 +225,17 @@ impl Loop {
         self.retired.packets += sent.packets;
         self.retired.late += sent.late;
         Some(cell)
+    }
+
+    /// Divides the processor time that was spent since the last time among the cells.
+    fn divide(&mut self) {
+        let now = clock::thread_time();
+        let all = self.cells.iter().flatten().fold(Span::ZERO, |all, cell| all + cell.busy());
+        let spent = now.saturating_sub(self.divided);
+        self.divided = now;
+        for cell in self.cells.iter_mut().flatten() {
+            cell.charge(spent, all);
+        }
     }
 
     fn totals(&self) -> Totals {

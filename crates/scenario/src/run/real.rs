@@ -4,7 +4,6 @@ mod build;
 mod iperf3;
 pub(crate) mod live;
 
-use std::num::NonZeroUsize;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -75,7 +74,7 @@ pub(crate) fn check(cells: &[Cell]) -> Result<(), CellError> {
 /// Runs the cells of a plan, several side by side, until none is left or the run is interrupted.
 pub(crate) fn run(plan: &Plan, mut todo: Queue, jobs: Jobs, results: &mut Results<'_>) -> Result<Outcome, RunError> {
     netio::machine::raise_descriptor_limit();
-    let testbed = Arc::new(Testbed::start(plan.cells.len() == 1 || jobs == Jobs::Fixed(NonZeroUsize::MIN))?);
+    let testbed = Arc::new(Testbed::start()?);
     let (cell_s, wire) = (longest(plan), build::wire_kind()?);
     results.begin(session(wire, jobs), cell_s)?;
 
@@ -126,8 +125,8 @@ struct Testbed {
 }
 
 impl Testbed {
-    fn start(alone: bool) -> Result<Self, CellError> {
-        let options = Options { spin: alone, ..Options::default() };
+    fn start() -> Result<Self, CellError> {
+        let options = Options { spin: true, ..Options::default() };
         let endpoints = Endpoints::start()
             .map_err(|source| EndpointError::Socket { doing: "start the endpoints' thread".into(), source })?;
         Ok(Self { dataplane: Dataplane::start(options)?, endpoints, running: AtomicUsize::new(0) })
@@ -141,14 +140,14 @@ impl Testbed {
         let beside = self.running.fetch_add(1, Ordering::Relaxed) + 1;
         let outcome = self.measure(cell, built);
         let left = self.running.fetch_sub(1, Ordering::Relaxed);
-        let Measured { observations, endpoints, removed, directions } = outcome?;
+        let Measured { observations, ends, removed, directions } = outcome?;
 
         let mut record = cell::record(cell, observations, "own");
         record.pipes = cell::pipes(cell, &removed.graph, &directions);
         record.discarded = discarded(cell, &removed.report);
         record.health = health(&removed.report, &record.discarded, started.elapsed());
+        ends.judge(&mut record.health, started.elapsed());
         record.health.cells_beside = u32::try_from(beside.max(left)).unwrap_or(u32::MAX);
-        record.health.cpu_s.push(("endpoints".into(), endpoints.as_secs_f64()));
         if let Some(shares) = machine.and_then(|before| cpu::Machine::now()?.since(&before)) {
             record.health.machine_busy = shares.busy;
             record.health.machine_steal = shares.steal;
@@ -166,28 +165,51 @@ impl Testbed {
         let others: Vec<_> = others.collect::<Result<_, _>>()?;
         let ran = self.endpoints.run(own, timing(cell))?.wait()?;
         let mut own = ran.observations.into_iter();
-        let mut endpoints = ran.busy;
+        let mut ends = Ends { cpu: ran.cpu, stalled: ran.stalls.total, overflowed: ran.overflowed };
         let mut others = others.into_iter();
         let observations = cell.flows.iter().map(|flow| {
             if !iperf3::is_for(flow) {
                 return own.next().unwrap_or_default();
             }
             let (observation, busy) = others.next().map(iperf3::Iperf3::wait).unwrap_or_default();
-            endpoints += busy;
+            ends.cpu += busy;
             observation
         });
         let observations = observations.collect();
-        Ok(Measured { observations, endpoints, removed: handle.remove()?, directions })
+        Ok(Measured { observations, ends, removed: handle.remove()?, directions })
     }
 }
 
 /// What a cell gave.
 struct Measured {
     observations: Vec<Observation>,
-    /// CPU time of the endpoints.
-    endpoints: Span,
+    ends: Ends,
     removed: Removed,
     directions: Vec<[NodeId; 2]>,
+}
+
+/// How the endpoints of a cell fared.
+struct Ends {
+    cpu: Span,
+    stalled: Span,
+    overflowed: Option<u64>,
+}
+
+impl Ends {
+    /// Adds to a cell's health what the endpoints tell of it.
+    fn judge(&self, health: &mut Health, elapsed: Duration) {
+        let share = self.stalled.as_secs_f64() / elapsed.as_secs_f64();
+        let stalls = (share > STALL_SHARE)
+            .then(|| format!("{:.1} % of its time the endpoints were held up by stalls", share * 100.0));
+        let overflow = match self.overflowed {
+            Some(0) => None,
+            Some(lost) => Some(format!("{lost} datagrams found no room at the receiving endpoint")),
+            None => Some("how many datagrams found no room at the receiving endpoint is unknown".into()),
+        };
+        let reasons = health.spoiled.take().into_iter().chain(stalls).chain(overflow);
+        health.spoiled = reasons.reduce(|all, reason| format!("{all}; {reason}"));
+        health.cpu_s.push(("endpoints".into(), self.cpu.as_secs_f64()));
+    }
 }
 
 /// The cells that run now.
@@ -331,7 +353,7 @@ fn health(report: &CellReport, discarded: &[Discarded], elapsed: Duration) -> He
         stalls: report.stalls.count,
         stalled: report.stalls.total,
         kernel_drops: report.kernel_drops.unwrap_or(0),
-        cpu_s: vec![("emulator".into(), report.busy.as_secs_f64())],
+        cpu_s: vec![("emulator".into(), report.cpu.as_secs_f64())],
         spoiled: (!reasons.is_empty()).then(|| reasons.join("; ")),
         ..Health::default()
     }
@@ -374,8 +396,8 @@ fn session(wire: String, jobs: Jobs) -> Session {
         }),
         remarks: vec![format!(
             "A cell is spoiled, and run again up to {} times, if more than {} % of its packets are late, more than {} % of \
-             its time is lost in stalls, or packets were lost outside the links \
-             (by the kernel, at a wire). Late is by more than {LATE_LEAST} or \
+             its time is lost in stalls (the emulator's or the endpoints'), or packets were lost outside the links (by \
+             the kernel, at a wire, at a receiving socket). Late is by more than {LATE_LEAST} or \
              1/{LATE_PART} of the cell's shortest mean one-way delay, whichever is longer.",
             schedule::RETRIES,
             LATE_SHARE * 100.0,
