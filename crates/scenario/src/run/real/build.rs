@@ -82,11 +82,7 @@ pub(super) fn flow_spec(flow: &Flow, applications: &[End]) -> FlowSpec {
     FlowSpec { from, to, start: flow.start, stop: flow.stop, dscp: flow.dscp, kind }
 }
 
-fn site_network(
-    net: &netio::site::Net,
-    topology: &Topology,
-    site: usize,
-) -> Result<Vec<Wire>, SetupError> {
+fn site_network(net: &netio::site::Net, topology: &Topology, site: usize) -> Result<Vec<Wire>, SetupError> {
     let address = IpAddr::V4(topology.sites[site].address);
     net.up("lo")?;
     let mut wires = Vec::new();
