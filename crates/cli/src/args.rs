@@ -116,10 +116,10 @@ pub(crate) struct Profiles {
 ///
 /// With a command: it runs in a site of its own (the ship), whose one link leads to another site (the
 /// shore), whose address is in `NARROWS_PEER`. Needs no root. The exit status is the command's, or
-/// 125 if narrows itself fails.
+/// 125 if narrows itself fails, bad input included.
 ///
 /// With --between: packets between two interfaces pass the link, as in a bridge that emulates.
-/// Needs root; runs until interrupted.
+/// Needs root; runs until interrupted. Here and with `set` bad input is 2, as everywhere else.
 ///
 /// `narrows link set NAME key=value …` changes a link while it runs.
 #[derive(Debug, Args)]

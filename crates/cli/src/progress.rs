@@ -43,6 +43,7 @@ impl Shown {
             Progress::Cell { again: true, .. } => self.spoiled += 1,
             Progress::Cell { again: false, .. } => self.bar.inc(1),
             Progress::Note(note) => self.say(&note.what),
+            Progress::Ended(_) => {}
         }
     }
 

@@ -79,6 +79,7 @@ pub(crate) fn failed(error: &RecordError) -> u8 {
         | RecordError::NotResults { .. }
         | RecordError::Schema { .. }
         | RecordError::OtherPlan { .. }
+        | RecordError::OtherExecutor { .. }
         | RecordError::Malformed { .. } => exit::BAD_INPUT,
     }
 }

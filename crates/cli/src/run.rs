@@ -103,6 +103,7 @@ fn print_json(step: &Progress<'_>) {
         Progress::Begun { session, .. } => Event::Session((*session).clone()),
         Progress::Cell { finished, .. } => Event::Finished((*finished).clone()),
         Progress::Note(note) => Event::Note((*note).clone()),
+        Progress::Ended(ended) => Event::Ended((*ended).clone()),
         Progress::Running(_) => return,
     };
     if let Ok(line) = serde_json::to_string(&event) {

@@ -26,6 +26,9 @@ pub(crate) fn check(options: &Check) -> u8 {
     let swept = if axes.is_empty() { "nothing swept".into() } else { format!("over {}", axes.join(" x ")) };
     println!("{}: {} cells {swept}", plan.name, plan.cells.len());
     let total: f64 = plan.cells.iter().map(|cell| (cell.warmup + cell.duration).as_secs_f64()).sum();
+    for warning in plan.warnings() {
+        eprintln!("warning: {warning}");
+    }
     println!("one after another they take {}", measure::format::duration(total));
     exit::DONE
 }

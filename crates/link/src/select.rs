@@ -10,12 +10,7 @@ use crate::config::{Network, Selector};
 impl Selector {
     /// Whether the branch takes the packet. The die is cast only if all else holds.
     pub(crate) fn takes(&self, headers: &Headers, random: &mut Random) -> bool {
-        let on_ip = self.source.is_some()
-            || self.destination.is_some()
-            || self.protocol.is_some()
-            || self.port.is_some()
-            || self.dscp.is_some();
-        if on_ip {
+        if self.reads_headers() {
             let Some(ip) = headers.ip else { return false };
             let holds = self.source.is_none_or(|network| network.contains(ip.source))
                 && self.destination.is_none_or(|network| network.contains(ip.destination))
@@ -27,6 +22,16 @@ impl Selector {
             }
         }
         self.probability.is_none_or(|probability| random.chance(probability))
+    }
+
+    /// Whether it looks at a packet's headers; otherwise at chance alone.
+    #[must_use]
+    pub fn reads_headers(&self) -> bool {
+        self.source.is_some()
+            || self.destination.is_some()
+            || self.protocol.is_some()
+            || self.port.is_some()
+            || self.dscp.is_some()
     }
 }
 

@@ -55,6 +55,19 @@ pub enum RecordError {
         /// The first place that differs.
         differs: String,
     },
+    /// A run cannot go on in the other kind of time.
+    #[error(
+        "{} was begun in {found} time, and cannot go on in {wanted} time; resume it {}, or choose another directory by --out",
+        path.display(), if found == "virtual" { "with --virtual" } else { "without --virtual" }
+    )]
+    OtherExecutor {
+        /// The directory.
+        path: PathBuf,
+        /// What it was begun with: `real` or `virtual`.
+        found: String,
+        /// What was to go on.
+        wanted: String,
+    },
     /// A file does not say what it should.
     #[error("{}:{line}: {what}; restore the file, or remove the directory and run again", path.display())]
     Malformed {

@@ -62,12 +62,13 @@ impl Recorder {
     }
 
     /// Goes on with the run in `dir`, cutting off what the last session did not finish. Also gives
-    /// what is finished; `plan` must be the plan it was begun with.
+    /// what is finished; `plan` and `executor` (`real` or `virtual`) must be those it was begun with.
     ///
     /// # Errors
-    /// [`RecordError::OtherPlan`] if the plan is another, otherwise as [`create`](Self::create) and
+    /// [`RecordError::OtherPlan`] if the plan is another, [`RecordError::OtherExecutor`] if the
+    /// executor is, otherwise as [`create`](Self::create) and
     /// [`Recording::load`](crate::Recording::load).
-    pub fn resume(dir: &Path, plan: &str) -> Result<(Self, Vec<Finished>), RecordError> {
+    pub fn resume(dir: &Path, plan: &str, executor: &str) -> Result<(Self, Vec<Finished>), RecordError> {
         let (path, text) = recording::read_plan(dir)?;
         let json = |text: &str| {
             serde_json::from_str::<Value>(text).map_err(|e| RecordError::Malformed {
@@ -81,19 +82,24 @@ impl Recorder {
         }
         let mut recorder = Self::open(dir)?;
         let sheets = recording::sheets(dir)?;
-        let finished = recording::finished(&recording::events(&dir.join(EVENTS))?, &sheets)?;
+        let (events, whole) = recording::events(&dir.join(EVENTS))?;
+        let first =
+            events.iter().find_map(|event| if let Event::Session(session) = event { Some(session) } else { None });
+        if let Some(first) = first.filter(|first| first.executor != executor) {
+            let (path, found, wanted) = (dir.to_path_buf(), first.executor.clone(), executor.to_string());
+            return Err(RecordError::OtherExecutor { path, found, wanted });
+        }
+        let finished = recording::finished(&events, &sheets)?;
         let keys: HashSet<(u32, u32)> = finished.iter().map(|f| (f.cell, f.attempt)).collect();
         for (file, sheet) in recorder.files.iter_mut().zip(&sheets) {
             let end = last_row_of(sheet, &keys)?;
             file.truncate(end)?;
         }
-        let events = fs::read(dir.join(EVENTS)).map_err(RecordError::io("read", &dir.join(EVENTS)))?;
-        let whole = events.iter().rposition(|b| *b == b'\n').map_or(0, |at| at as u64 + 1);
         recorder.events().truncate(whole)?;
         Ok((recorder, finished))
     }
 
-    /// Writes a finished cell. When this returns, the cell survives a kill.
+    /// Writes a finished cell. When this returns, the cell survives a kill and a power failure.
     ///
     /// # Errors
     /// [`RecordError::Io`]; then nothing of the cell is kept, and it may be tried again.
@@ -113,8 +119,11 @@ impl Recorder {
         let mut write = || {
             for (file, rows) in self.files.iter_mut().zip(&tables) {
                 file.append(rows)?;
+                // The line that says they are there must not be on the disk before them.
+                file.sync()?;
             }
-            self.event(&Event::Finished(finished.clone()))
+            self.event(&Event::Finished(finished.clone()))?;
+            self.events().sync()
         };
         let outcome = write();
         if outcome.is_err() {
@@ -178,6 +187,11 @@ impl Appended {
         }
     }
 
+    /// Waits until what was written is on the disk.
+    fn sync(&self) -> Result<(), RecordError> {
+        self.file.sync_data().map_err(RecordError::io("write", &self.path))
+    }
+
     fn truncate(&mut self, length: u64) -> Result<(), RecordError> {
         self.file
             .set_len(length)
@@ -213,7 +227,14 @@ pub fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), RecordError> {
     let mut name = path.as_os_str().to_os_string();
     name.push(".part");
     let part = PathBuf::from(name);
-    let outcome = fs::write(&part, bytes).and_then(|()| fs::rename(&part, path));
+    let write = || {
+        let mut file = File::create(&part)?;
+        file.write_all(bytes)?;
+        // A name must not come before what it names, should the power fail.
+        file.sync_data()?;
+        fs::rename(&part, path)
+    };
+    let outcome = write();
     if outcome.is_err() {
         fs::remove_file(&part).ok();
     }

@@ -46,7 +46,7 @@ impl Recording {
         }
         let plan = serde_json::from_str(&text).map_err(|e| plan_error(&path, &e))?;
         // The events first: a cell that finishes while the tables are read is then not expected in them.
-        let events = events(&dir.join(EVENTS))?;
+        let (events, _) = events(&dir.join(EVENTS))?;
         let sheets = sheets(dir)?;
         let rows = index(&sheets)?;
         let mut cells: BTreeMap<u32, CellRecord> = BTreeMap::new();
@@ -119,18 +119,32 @@ pub(crate) fn sheets(dir: &Path) -> Result<Vec<Sheet>, RecordError> {
     TABLES.iter().map(|name| Sheet::read(&dir.join(name))).collect()
 }
 
-/// The events of a file. A last line without its line end was torn off and is left out.
-pub(crate) fn events(path: &Path) -> Result<Vec<Event>, RecordError> {
-    let text = fs::read_to_string(path).map_err(RecordError::io("read", path))?;
-    let whole = text.rfind('\n').map_or("", |at| &text[..at]);
-    let parse = |(i, line): (usize, &str)| {
-        serde_json::from_str(line).map_err(|e| RecordError::Malformed {
-            path: path.to_path_buf(),
-            line: i as u64 + 1,
-            what: format!("not an event ({e})"),
-        })
-    };
-    whole.lines().enumerate().filter(|(_, line)| !line.is_empty()).map(parse).collect()
+/// The events of a file, and where the last of them ends. What follows it was torn off when the run
+/// was: a last line without its line end, or whatever a power failure left there.
+pub(crate) fn events(path: &Path) -> Result<(Vec<Event>, u64), RecordError> {
+    let bytes = fs::read(path).map_err(RecordError::io("read", path))?;
+    let (mut events, mut end) = (Vec::new(), 0);
+    let mut torn: Option<RecordError> = None;
+    let mut offset = 0;
+    for (i, line) in bytes.split_inclusive(|byte| *byte == b'\n').enumerate() {
+        offset += line.len() as u64;
+        if !line.ends_with(b"\n") || line == b"\n" {
+            continue;
+        }
+        match serde_json::from_slice(line) {
+            // Nothing was written after what was torn off: this is something else.
+            Ok(_) if torn.is_some() => return torn.map_or(Ok((events, end)), Err),
+            Ok(event) => {
+                events.push(event);
+                end = offset;
+            }
+            Err(e) => {
+                let (path, line, what) = (path.to_path_buf(), i as u64 + 1, format!("not an event ({e})"));
+                torn.get_or_insert(RecordError::Malformed { path, line, what });
+            }
+        }
+    }
+    Ok((events, end))
 }
 
 /// The cells whose rows are all there, in the order in which they finished.

@@ -191,7 +191,7 @@ fn a_torn_tail_is_cut_and_the_run_goes_on() {
             .map(|name| (scratch.0.join(name), fs::read(scratch.0.join(name)).unwrap()))
             .collect();
     // Cell 2 as a whole, to be cut at every point a kill can leave it at.
-    let mut recorder = Recorder::resume(&scratch.0, &plan()).unwrap().0;
+    let mut recorder = Recorder::resume(&scratch.0, &plan(), "real").unwrap().0;
     recorder.cell(&cell(2)).unwrap();
     drop(recorder);
     let full: Vec<Vec<u8>> = whole.iter().map(|(path, _)| fs::read(path).unwrap()).collect();
@@ -207,7 +207,7 @@ fn a_torn_tail_is_cut_and_the_run_goes_on() {
                 fs::write(path, bytes).unwrap();
             }
             assert_eq!(Recording::load(&scratch.0).unwrap().cells.len(), 2, "file {torn} cut at {cut}");
-            let (recorder, finished) = Recorder::resume(&scratch.0, &plan()).unwrap();
+            let (recorder, finished) = Recorder::resume(&scratch.0, &plan(), "real").unwrap();
             assert_eq!(finished.iter().map(|f| f.cell).collect::<Vec<_>>(), [0, 1]);
             drop(recorder);
             for (path, before) in &whole {
@@ -228,7 +228,7 @@ fn lost_rows_make_a_cell_unfinished() {
     drop(recorder);
     fs::OpenOptions::new().write(true).open(scratch.0.join("links.csv")).unwrap().set_len(length).unwrap();
     assert_eq!(Recording::load(&scratch.0).unwrap().cells.len(), 1);
-    let (mut recorder, finished) = Recorder::resume(&scratch.0, &plan()).unwrap();
+    let (mut recorder, finished) = Recorder::resume(&scratch.0, &plan(), "real").unwrap();
     assert_eq!(finished.len(), 1);
     recorder.cell(&cell(1)).unwrap();
     let recording = Recording::load(&scratch.0).unwrap();
@@ -262,11 +262,11 @@ fn a_directory_is_refused_for_a_stated_reason() {
     assert!(matches!(Recorder::create(&scratch.0, "{}"), Err(RecordError::Malformed { .. })));
     let recorder = Recorder::create(&scratch.0, &plan()).unwrap();
     assert!(matches!(Recorder::create(&scratch.0, &plan()), Err(RecordError::Busy { .. })));
-    assert!(matches!(Recorder::resume(&scratch.0, &plan()), Err(RecordError::Busy { .. })));
+    assert!(matches!(Recorder::resume(&scratch.0, &plan(), "real"), Err(RecordError::Busy { .. })));
     drop(recorder);
     assert!(matches!(Recorder::create(&scratch.0, &plan()), Err(RecordError::Taken { .. })));
     let other = plan().replace("\"radio.loss\"", "\"radio.delay\"");
-    match Recorder::resume(&scratch.0, &other) {
+    match Recorder::resume(&scratch.0, &other, "real") {
         Err(RecordError::OtherPlan { differs, .. }) => assert_eq!(differs, "cells.0.coordinates.0.0"),
         other => panic!("{other:?}"),
     }
@@ -310,6 +310,37 @@ fn unknown_events_and_columns_are_passed_over() {
     let recording = Recording::load(&scratch.0).unwrap();
     assert_eq!(recording.events[0], Event::Unknown);
     assert_eq!(recording.cells.len(), 1);
+}
+
+#[test]
+fn a_run_does_not_go_on_in_the_other_kind_of_time() {
+    let scratch = Scratch::new("executor");
+    let mut recorder = Recorder::create(&scratch.0, &plan()).unwrap();
+    recorder.event(&Event::Session(Session { executor: "virtual".into(), ..Session::default() })).unwrap();
+    drop(recorder);
+    match Recorder::resume(&scratch.0, &plan(), "real") {
+        Err(error @ RecordError::OtherExecutor { .. }) => assert!(error.to_string().contains("with --virtual")),
+        other => panic!("{other:?}"),
+    }
+    Recorder::resume(&scratch.0, &plan(), "virtual").unwrap();
+}
+
+#[test]
+fn what_a_power_failure_left_at_the_end_of_the_events_is_cut_off() {
+    let scratch = Scratch::new("power");
+    let mut recorder = Recorder::create(&scratch.0, &plan()).unwrap();
+    recorder.cell(&cell(0)).unwrap();
+    drop(recorder);
+    let path = scratch.0.join("events.jsonl");
+    let whole = fs::read(&path).unwrap();
+    let torn = [&whole[..], b"{\"event\":\"fin\0\0\0\n\xff\0\n\0\0"].concat();
+    fs::write(&path, &torn).unwrap();
+    assert_eq!(Recording::load(&scratch.0).unwrap().cells.len(), 1);
+    drop(Recorder::resume(&scratch.0, &plan(), "real").unwrap());
+    assert_eq!(fs::read(&path).unwrap(), whole);
+    // Where something good follows, nobody's power failed.
+    fs::write(&path, [&torn[..], b"\n", &whole[..]].concat()).unwrap();
+    assert!(matches!(Recording::load(&scratch.0), Err(RecordError::Malformed { line: 2, .. })));
 }
 
 /// On a file system of 96 KiB, in a mount namespace of the test's own.
@@ -356,7 +387,7 @@ fn fill(disk: &Path) {
     drop(recorder);
     // Room is made by what is there beside the run; here, an old histogram.
     fs::remove_file(dir.join("hist/00000-0.hlog")).unwrap();
-    let (mut recorder, finished) = Recorder::resume(&dir, &plan()).unwrap();
+    let (mut recorder, finished) = Recorder::resume(&dir, &plan(), "real").unwrap();
     assert_eq!(finished.len() as u32, written);
     record.cell = 1;
     record.attempt = 0;

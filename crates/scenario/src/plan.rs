@@ -1,5 +1,7 @@
 //! A checked plan: everything a run needs, with nothing left to look up or to refuse.
 
+use std::collections::BTreeSet;
+
 use engine::{Rate, Size, Span};
 use link::DirectionConfig;
 use measure::{Scalar, Study};
@@ -36,6 +38,28 @@ impl Plan {
     pub fn to_json(&self) -> String {
         // Only maps with keys that are no strings, and writers that fail, can make this fail.
         serde_json::to_string_pretty(self).unwrap_or_default()
+    }
+
+    /// What may be run as it stands but is hardly meant, in words, each said once.
+    #[must_use]
+    pub fn warnings(&self) -> Vec<String> {
+        let mut branches = BTreeSet::new();
+        for cell in self.cells.iter().filter(|cell| cell.path.vxlan) {
+            for link in &cell.links {
+                let directions = [&link.up, &link.down].into_iter();
+                let blind = directions.flat_map(|way| &way.branches).filter(|branch| branch.selector.reads_headers());
+                branches.extend(blind.map(|branch| (&link.name, &branch.name, &cell.path.name)));
+            }
+        }
+        branches
+            .into_iter()
+            .map(|(link, branch, path)| {
+                format!(
+                    "branch `{branch}` of `{link}` matches by header, but on the path `{path}` the link sees the tunnel's: \
+                     VXLAN between the sites' addresses, UDP to port 4789 from a port by the flow's hash, DSCP 0"
+                )
+            })
+            .collect()
     }
 }
 

@@ -41,6 +41,17 @@ pub enum Executor {
     Virtual,
 }
 
+impl Executor {
+    /// What sessions call it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Real => "real",
+            Self::Virtual => "virtual",
+        }
+    }
+}
+
 /// What happens during a run, for whoever watches.
 #[derive(Debug)]
 pub enum Progress<'a> {
@@ -67,6 +78,8 @@ pub enum Progress<'a> {
     },
     /// Something worth knowing.
     Note(&'a Note),
+    /// The run is over, by itself or because it was told to stop.
+    Ended(&'a Ended),
 }
 
 /// How a run ended.
@@ -158,6 +171,7 @@ impl RunError {
         match self {
             Self::Record(error) => !matches!(error, RecordError::Io { .. }),
             Self::Simulation(_) => true,
+            Self::Cell(CellError::Iperf3(real::Iperf3Error::Missing)) => true,
             Self::Cell(_) | Self::NoRoom { .. } => false,
         }
     }
@@ -170,7 +184,7 @@ impl<'a> Results<'a> {
         let mut finished = vec![false; plan.cells.len()];
         let mut attempts = vec![0; plan.cells.len()];
         let recorder = if options.resume {
-            let (recorder, cells) = Recorder::resume(&options.out, &json)?;
+            let (recorder, cells) = Recorder::resume(&options.out, &json, options.executor.name())?;
             for cell in cells {
                 let Some(done) = finished.get_mut(cell.cell as usize) else { continue };
                 let attempt = cell.attempt + 1;
@@ -220,7 +234,9 @@ impl<'a> Results<'a> {
 
     fn end(&mut self, executor: Executor, outcome: Outcome) -> Result<(), RecordError> {
         let elapsed_s = (executor == Executor::Real).then(|| self.started.elapsed().as_secs_f64());
-        self.recorder.event(&Event::Ended(Ended { elapsed_s, interrupted: outcome == Outcome::Interrupted }))
+        let ended = Ended { elapsed_s, interrupted: outcome == Outcome::Interrupted };
+        (self.progress)(Progress::Ended(&ended));
+        self.recorder.event(&Event::Ended(ended))
     }
 }
 

@@ -367,3 +367,45 @@ fn terminal_controls_in_a_file_do_not_reach_the_terminal() {
     let error = parse("sea.yaml", text, &no_files, &Options::default()).unwrap_err();
     assert!(!error.to_string().contains('\u{1b}') && !error.to_string().contains('\u{202e}'), "{error}");
 }
+
+#[test]
+fn what_iperf3_cannot_do_is_refused_with_its_place() {
+    let good = GOOD.replace("service: lidar}", "service: lidar, tcp: {engine: iperf3}}");
+    let told = |text: &str| match parse("sea.yaml", text, &no_files, &Options::default()) {
+        Ok(_) => String::new(),
+        Err(error) => error.to_string(),
+    };
+    assert_eq!(told(&good), "");
+    for (old, new, said) in [
+        ("duration: 10s", "duration: 10500ms", "cannot measure for 10500ms"),
+        ("duration: 10s", "duration: 500ms", "cannot measure"),
+        ("measure: {", "measure: {warmup: 1500ms, ", "cannot leave out"),
+        ("interval: 5s", "interval: 50ms", "no intervals of 50"),
+        ("engine: iperf3", "engine: iperf3, write: 2MiB", "at most 1 MiB"),
+        ("tcp: {engine: iperf3}", "tcp: {engine: iperf3}, start: 1s", "a start or a stop"),
+    ] {
+        let mut text = good.replacen(old, new, 1);
+        assert_ne!(text, good);
+        if new == "duration: 500ms" {
+            text = text.replacen("interval: 5s", "interval: 500ms", 1).replacen("duration: 1s", "duration: 500ms", 1);
+        }
+        let error = told(&text);
+        assert!(error.contains(said) && error.contains("sea.yaml:") && error.contains("engine: own"), "{new}: {error}");
+    }
+}
+
+#[test]
+fn more_links_and_flows_than_the_executors_carry_are_refused() {
+    let text = |links: usize, flows: usize| {
+        let link = |n| format!("  l{n}: {{ends: [a, b], profile: perfect}}\n");
+        let flow = |n| format!("  f{n}: {{from: a, to: b, ping: {{}}}}\n");
+        let (links, flows): (String, String) = ((0..links).map(link).collect(), (0..flows).map(flow).collect());
+        format!("name: t\nsites: [a, b]\nlinks:\n{links}traffic:\n{flows}")
+    };
+    let read = |links, flows| parse("t.yaml", &text(links, flows), &no_files, &Options::default());
+    assert_eq!(read(32, 1_000).unwrap().cells[0].flows.len(), 1_000);
+    let error = read(33, 1).unwrap_err().to_string();
+    assert!(error.contains("there are 33 links") && error.contains("at most 32"), "{error}");
+    let error = read(1, 1_001).unwrap_err().to_string();
+    assert!(error.contains("there are 1001 traffic entries") && error.contains("at most 1000"), "{error}");
+}

@@ -88,7 +88,7 @@ fn without_iperf3_an_iperf3_flow_is_refused_before_anything_is_made() {
                 traffic: {x: {from: a, to: b, tcp: {rate: 1Mbit/s, engine: iperf3}}}\n";
     place.scenario(text);
     let said = run(narrows(&place, ["run", "scenario.yaml", "--out", "r"]).env("PATH", "/nowhere"));
-    assert_eq!(said.code(), Some(1), "{said:?}");
+    assert_eq!(said.code(), Some(2), "{said:?}");
     assert!(said.err.contains("needs iperf3, which is not installed") && said.err.contains("engine: own"), "{said:?}");
     assert_eq!(place.names(), ["scenario.yaml"]);
 }

@@ -18,6 +18,8 @@ use crate::read::yaml::{self, Node};
 
 /// Most sites of a scenario.
 const MOST_SITES: usize = 250;
+/// Most links of a cell: the real executor tells 64 wires of a cell apart, and a link has two.
+const MOST_LINKS: usize = 32;
 /// Most bytes that the traces of all cells may take together.
 const MOST_TRACE_BYTES: u64 = 1 << 30;
 
@@ -152,6 +154,7 @@ impl Decoder<'_> {
         let flows = top.need("traffic").and_then(|node| self.flows(node, &sites, &path, measure.0 + measure.2));
         let (links, flows) = (links?, flows?);
         self.reachable(&top, &sites, &links, &flows)?;
+        self.iperf3_limits(&top, &flows, measure)?;
         let (duration, interval, warmup) = measure;
         Ok(Cell { id: 0, repeat: 0, coordinates, seed, sites, links, path, flows, duration, interval, warmup })
     }
@@ -188,6 +191,10 @@ impl Decoder<'_> {
         if entries.is_empty() {
             let problem = Problem::new(node.at, "there is no link");
             return Err(notes.note(problem.remedy("write for example `links: {radio: {ends: [ship, shore]}}`")));
+        }
+        if entries.len() > MOST_LINKS {
+            let problem = Problem::new(node.at, format!("there are {} links", entries.len()));
+            return Err(notes.note(problem.remedy(format!("a scenario has at most {MOST_LINKS}: leave some away"))));
         }
         let links: Vec<_> = entries
             .iter()

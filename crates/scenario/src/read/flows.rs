@@ -1,12 +1,14 @@
 //! Traffic entries: from keys to flows.
 
+use std::ops::RangeInclusive;
+
 use engine::{Rate, Size, Span};
 
 use crate::plan::{Flow, Path, Ping, Tcp, TcpEngine, Traffic, Udp};
 use crate::read::decode::Decoder;
 use crate::read::fields::{self, Fields};
 use crate::read::keys;
-use crate::read::problem::{Noted, Notes, Problem};
+use crate::read::problem::{At, Noted, Notes, Problem};
 use crate::read::yaml::{Node, Value};
 use traffic::{PROBE_LEN, SERVICES};
 
@@ -14,6 +16,16 @@ use traffic::{PROBE_LEN, SERVICES};
 const DEFAULT_WRITE: Span = Span::from_millis(100);
 /// Largest write in bytes.
 const MOST_WRITE: u64 = 16 << 20;
+/// Most flows of a cell: each has ports of its own, in blocks of this many.
+const MOST_FLOWS: usize = 1_000;
+
+/// iperf3's `MAX_BLOCKSIZE`.
+const IPERF3_MOST_WRITE: u64 = 1 << 20;
+/// iperf3's `MIN_INTERVAL` and `MAX_INTERVAL`.
+const IPERF3_INTERVALS: RangeInclusive<Span> = Span::from_millis(100)..=Span::from_secs(60);
+/// iperf3's `MAX_TIME` and `MAX_OMIT_TIME`.
+const IPERF3_MOST_TIME: Span = Span::from_secs(86_400);
+const IPERF3_MOST_OMIT: Span = Span::from_secs(600);
 
 impl Decoder<'_> {
     /// The traffic of a cell; `whole` is the cell's length with its warm-up.
@@ -25,6 +37,10 @@ impl Decoder<'_> {
                 .notes
                 .note(problem.remedy("write for example `{lidar: {from: ship, to: shore, service: lidar}}`")));
         }
+        if entries.len() > MOST_FLOWS {
+            let problem = Problem::new(node.at, format!("there are {} traffic entries", entries.len()));
+            return Err(self.notes.note(problem.remedy(format!("a cell has at most {MOST_FLOWS}: leave some away"))));
+        }
         let flows: Vec<_> = entries
             .iter()
             .map(|entry| {
@@ -33,6 +49,49 @@ impl Decoder<'_> {
             })
             .collect();
         flows.into_iter().collect()
+    }
+
+    /// What iperf3 cannot do is refused: it would end with an error, round, or run for ever.
+    /// `measure` is duration, interval and warm-up.
+    pub(crate) fn iperf3_limits(
+        &self,
+        top: &Fields<'_>,
+        flows: &[Flow],
+        (duration, interval, warmup): (Span, Span, Span),
+    ) -> Result<(), Noted> {
+        let is_for = |flow: &&Flow| matches!(&flow.traffic, Traffic::Tcp(Tcp { engine: TcpEngine::Iperf3, .. }));
+        let Some(flow) = flows.iter().find(is_for) else { return Ok(()) };
+        let refuse = |at: Option<At>, what: String, remedy: &str| {
+            Err(self.notes.note(Problem::new(at, what).remedy(format!("{remedy}, or use `engine: own`"))))
+        };
+        let entry = |flow: &Flow| top.get("traffic").and_then(|node| node.entry(&flow.name)).map(|entry| entry.key_at);
+        let said = |key| top.get("measure").and_then(|node| node.entry(key)).map(|said| said.node.at);
+        let at = |key| said(key).or_else(|| entry(flow));
+        let whole = |time: Span| time.as_nanos().is_multiple_of(1_000_000_000);
+        if !whole(duration) || duration > IPERF3_MOST_TIME {
+            let what = format!("iperf3 cannot measure for {duration}");
+            return refuse(at("duration"), what, "choose whole seconds, at most a day");
+        }
+        if !whole(warmup) || warmup > IPERF3_MOST_OMIT {
+            let what = format!("iperf3 cannot leave out {warmup} at the start");
+            return refuse(at("warmup"), what, "choose whole seconds, at most 600");
+        }
+        if !IPERF3_INTERVALS.contains(&interval) {
+            return refuse(at("interval"), format!("iperf3 has no intervals of {interval}"), "choose 100 ms to 60 s");
+        }
+        for flow in flows.iter().filter(is_for) {
+            if flow.start > Span::ZERO || flow.stop.is_some() {
+                let what = format!("`{}` has a start or a stop, and iperf3 runs for the whole cell", flow.name);
+                return refuse(entry(flow), what, "leave both away");
+            }
+            if let Traffic::Tcp(Tcp { write, .. }) = &flow.traffic
+                && write.bytes() > IPERF3_MOST_WRITE
+            {
+                let what = format!("`{}` writes {} bytes at once, and iperf3 at most 1 MiB", flow.name, write.bytes());
+                return refuse(entry(flow), what, "give a smaller `write`");
+            }
+        }
+        Ok(())
     }
 
     fn flow(&self, name: &str, node: &Node, sites: &[String], path: &Path, whole: Span) -> Result<Flow, Noted> {
@@ -104,7 +163,10 @@ impl Decoder<'_> {
         let rate = rate?;
         let write = match (get("write"), rate) {
             (Some(node), rate) => self.write(node, rate),
-            (None, Some(rate)) => Ok(Size::from_bytes(rate.bytes_in(DEFAULT_WRITE).clamp(1, MOST_WRITE))),
+            (None, Some(rate)) => {
+                let most = if matches!(engine, Ok(TcpEngine::Iperf3)) { IPERF3_MOST_WRITE } else { MOST_WRITE };
+                Ok(Size::from_bytes(rate.bytes_in(DEFAULT_WRITE).clamp(1, most)))
+            }
             // iperf3's default.
             (None, None) => Ok(Size::from_bytes(128 << 10)),
         };

@@ -23,7 +23,9 @@ use crate::plan::{Cell, Plan};
 use crate::read::mean_delay;
 use crate::run::cell::{self, CONNECT_LIMIT};
 use crate::run::schedule::{self, Governor, Jobs, Load, Queue, TOTAL_RATE, Waiting};
-use crate::run::{Outcome, Results, RunError};
+use crate::run::{Executor, Outcome, Results, RunError};
+
+pub(crate) use iperf3::Iperf3Error;
 
 use build::Built;
 
@@ -50,7 +52,7 @@ pub enum CellError {
     Panicked(String),
     /// The other engine.
     #[error(transparent)]
-    Iperf3(#[from] iperf3::Iperf3Error),
+    Iperf3(#[from] Iperf3Error),
 }
 
 /// A packet that is late by less than this is late by nothing worth counting on any link.
@@ -381,7 +383,7 @@ fn session(wire: String, jobs: Jobs) -> Session {
     let machine = netio::machine::describe();
     Session {
         version: env!("CARGO_PKG_VERSION").into(),
-        executor: "real".into(),
+        executor: Executor::Real.name().into(),
         started: Some(humantime::format_rfc3339_seconds(std::time::SystemTime::now()).to_string()),
         wire: Some(wire),
         jobs: Some(match jobs {

@@ -179,6 +179,22 @@ mod tests {
     }
 
     #[test]
+    fn a_cell_loads_the_machine_by_its_fastest_pipe() {
+        let rate_of = |link: &str| {
+            let text = format!(
+                "name: t\nsites: [a, b]\nlinks: {{l: {{ends: [a, b], rate: 1Mbit/s{link}}}}}\n\
+                 traffic: {{x: {{from: a, to: b, tcp: {{}}}}}}\n"
+            );
+            let no_files = |_: &str| Err(std::io::Error::from(std::io::ErrorKind::NotFound).into());
+            let plan = crate::read::parse("t.yaml", &text, &no_files, &crate::read::Options::default());
+            rate(&plan.unwrap().cells[0])
+        };
+        assert_eq!(rate_of(""), 2_000_000);
+        let branch = ", up: {branches: {fast: {match: {dscp: 46}, rate: 500Mbit/s}}}";
+        assert_eq!(rate_of(branch), 1_000_000_000);
+    }
+
+    #[test]
     fn a_spoiled_cell_is_run_again_but_not_for_ever() {
         let mut queue = Queue::new(waiting(1), 1);
         let mut runs = 0;

@@ -10,6 +10,7 @@ use measure::{CellRecord, Discarded, Health, Observation, PacketCounts, Quantile
 use traffic::{Congestion, Host, HostConfig, HostFlow, NextHop, ProbeReceiver, Remote, Router, TcpSource, Tunnel};
 
 use crate::plan::{Cell, Flow, Tcp, TcpEngine, Traffic};
+use crate::run::Executor;
 use crate::run::cell::{self, CONNECT_LIMIT};
 use crate::topology::{Topology, VNI};
 
@@ -50,7 +51,7 @@ const REMARKS: [&str; 2] = [
 pub(crate) fn session() -> Session {
     Session {
         version: env!("CARGO_PKG_VERSION").into(),
-        executor: "virtual".into(),
+        executor: Executor::Virtual.name().into(),
         remarks: REMARKS.map(str::to_owned).into(),
         ..Session::default()
     }
