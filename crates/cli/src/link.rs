@@ -43,7 +43,8 @@ pub(crate) fn link(options: &Link) -> u8 {
     };
     let seed = options.seed.unwrap_or_else(run::draw_seed);
     let live = Live { link, seed, control };
-    let outcome = netio::sandbox::run(|| i32::from(work(live, seed, options, failed)));
+    let work = || i32::from(work(live, seed, options, failed));
+    let outcome = if around { netio::sandbox::run_program(work) } else { netio::sandbox::run(work) };
     match outcome {
         Ok(exit) => u8::try_from(exit.code()).unwrap_or(failed),
         Err(error) => {

@@ -136,7 +136,7 @@ impl Endpoints {
         epoll.add_readable(&wake, WAKE)?;
         let alarm = wake.try_clone()?;
         let thread = std::thread::Builder::new().name("endpoints".into()).spawn(move || {
-            Driver { epoll, alarm, inbox, sessions: Vec::new(), timers: BinaryHeap::new(), charged: Span::ZERO }.run()
+            Driver { epoll, alarm, inbox, sessions: Vec::new(), timers: BinaryHeap::new(), charged: Span::ZERO }.run();
         })?;
         Ok(Self { requests, wake, thread: Some(thread) })
     }

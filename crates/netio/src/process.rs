@@ -21,7 +21,8 @@ pub fn spawn(namespace: &Namespace, mut command: Command) -> io::Result<Child> {
     namespace.run(move || command.spawn()).map_err(|error| io::Error::other(error.to_string()))?
 }
 
-/// Waits for a program to end. If the sandbox is told to end meanwhile, so is the program (SIGTERM).
+/// Waits for a program to end. If the sandbox is told to end meanwhile, so is the program (SIGTERM);
+/// in [`sandbox::run_program`] Ctrl-C is the program's own affair.
 ///
 /// # Errors
 ///

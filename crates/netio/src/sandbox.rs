@@ -84,6 +84,22 @@ pub enum SandboxError {
 ///
 /// If the process has threads, or the kernel refuses; the message names the setting to change.
 pub fn run(work: impl FnOnce() -> i32) -> Result<Exit, SandboxError> {
+    enter(work)
+}
+
+/// As [`run`], for work that runs a program of the user's: a SIGINT that comes from the terminal
+/// (Ctrl-C) is not taken for a wish that the work should end. The program is in the terminal's
+/// foreground as we are, gets the signal itself, and decides.
+///
+/// # Errors
+///
+/// As [`run`].
+pub fn run_program(work: impl FnOnce() -> i32) -> Result<Exit, SandboxError> {
+    KEYS_ARE_THEIRS.store(true, Ordering::SeqCst);
+    enter(work)
+}
+
+fn enter(work: impl FnOnce() -> i32) -> Result<Exit, SandboxError> {
     let work = ManuallyDrop::new(work);
     let threads = fs::read_dir("/proc/self/task").map_or(1, Iterator::count);
     if threads > 1 {
@@ -141,6 +157,7 @@ static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 static ASKED: AtomicBool = AtomicBool::new(false);
 static INIT: AtomicI32 = AtomicI32::new(0);
 static WORKER: AtomicI32 = AtomicI32::new(0);
+static KEYS_ARE_THEIRS: AtomicBool = AtomicBool::new(false);
 
 const FORWARDED: [libc::c_int; 3] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP];
 const NAMESPACES: libc::c_int = libc::CLONE_NEWNS | libc::CLONE_NEWNET | libc::CLONE_NEWPID;
@@ -251,17 +268,36 @@ fn mount_proc() {
     mount(c"proc", c"/proc", c"proc", libc::MS_NOSUID | libc::MS_NODEV | libc::MS_NOEXEC);
 }
 
-extern "C" fn stop_init(_: libc::c_int) {
+/// What `sigaction` calls with `SA_SIGINFO`.
+type Handler = extern "C" fn(libc::c_int, *mut libc::siginfo_t, *mut libc::c_void);
+
+/// Whether a signal is a key at the terminal that a program of the user's has got too.
+fn is_theirs(signal: libc::c_int, info: *const libc::siginfo_t) -> bool {
+    /// The kernel itself, here its terminal, sent it.
+    const SI_KERNEL: libc::c_int = 0x80;
+    // SAFETY: the kernel hands every handler a valid structure.
+    let code = unsafe { (*info).si_code };
+    signal == libc::SIGINT && code == SI_KERNEL && KEYS_ARE_THEIRS.load(Ordering::SeqCst)
+}
+
+extern "C" fn stop_init(signal: libc::c_int, info: *mut libc::siginfo_t, _: *mut libc::c_void) {
+    if is_theirs(signal, info) {
+        return;
+    }
     let signal = if ASKED.swap(true, Ordering::SeqCst) { libc::SIGKILL } else { libc::SIGTERM };
     kill(INIT.load(Ordering::SeqCst), signal);
 }
 
-extern "C" fn stop_worker(_: libc::c_int) {
-    kill(WORKER.load(Ordering::SeqCst), libc::SIGTERM);
+extern "C" fn stop_worker(signal: libc::c_int, info: *mut libc::siginfo_t, _: *mut libc::c_void) {
+    if !is_theirs(signal, info) {
+        kill(WORKER.load(Ordering::SeqCst), libc::SIGTERM);
+    }
 }
 
-extern "C" fn note_interrupt(_: libc::c_int) {
-    INTERRUPTED.store(true, Ordering::Relaxed);
+extern "C" fn note_interrupt(signal: libc::c_int, info: *mut libc::siginfo_t, _: *mut libc::c_void) {
+    if !is_theirs(signal, info) {
+        INTERRUPTED.store(true, Ordering::Relaxed);
+    }
 }
 
 /// Safe in a signal handler. 0 stands for a process that is not there (any more).
@@ -273,9 +309,9 @@ fn kill(pid: libc::pid_t, signal: libc::c_int) {
 }
 
 /// Installs a handler, unless the signal is ignored, which then is somebody's wish.
-fn install(signal: libc::c_int, handler: extern "C" fn(libc::c_int), flags: libc::c_int) {
-    // SAFETY: both structures are ours and valid when zeroed; the handlers only touch atomics and
-    // call kill(2).
+fn install(signal: libc::c_int, handler: Handler, flags: libc::c_int) {
+    // SAFETY: both structures are ours and valid when zeroed; the handlers only touch atomics, read
+    // what they are given and call kill(2).
     unsafe {
         let mut action: libc::sigaction = std::mem::zeroed();
         if libc::sigaction(signal, std::ptr::null(), &raw mut action) == 0 && action.sa_sigaction == libc::SIG_IGN {
@@ -283,7 +319,7 @@ fn install(signal: libc::c_int, handler: extern "C" fn(libc::c_int), flags: libc
         }
         action = std::mem::zeroed();
         action.sa_sigaction = handler as libc::sighandler_t;
-        action.sa_flags = flags;
+        action.sa_flags = flags | libc::SA_SIGINFO;
         libc::sigaction(signal, &raw const action, std::ptr::null_mut());
     }
 }

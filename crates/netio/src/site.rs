@@ -202,14 +202,16 @@ impl Net {
     }
 
     /// Creates a VXLAN interface, down. It learns nothing and floods nothing: frames go where
-    /// [`Net::tunnel`] says. Outer checksums stay as the kernel has them: none over IPv4, present over IPv6.
+    /// [`Net::tunnel`] says. The outer header has the inner one's DSCP, so that a link under it sees
+    /// classes. Outer checksums stay as the kernel has them: none over IPv4, present over IPv6.
     ///
     /// # Errors
     ///
     /// If the kernel refuses.
     pub fn vxlan(&self, name: &str, tunnel: &Vxlan) -> Result<(), SetupError> {
         let doing = format!("create the VXLAN interface {name}");
-        let link = LinkVxlan::new(name, tunnel.id).port(VXLAN_PORT).ttl(tunnel.ttl).learning(false);
+        // ip-link(8): a TOS of 1 is `inherit`.
+        let link = LinkVxlan::new(name, tunnel.id).port(VXLAN_PORT).ttl(tunnel.ttl).tos(1).learning(false);
         let link = match tunnel.local {
             IpAddr::V4(local) => link.local(local),
             IpAddr::V6(local) => link.local6(local),

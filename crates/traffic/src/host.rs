@@ -321,9 +321,7 @@ impl HostFlow {
                     let begun = self.sending.start < Time::MAX;
                     return (begun && now < self.sending.start).then_some(self.sending.start);
                 }
-                if self.established.is_none() {
-                    return None;
-                }
+                self.established?;
                 let throttle = throttle.get_or_insert_with(|| Throttle::new(config.rate, now));
                 loop {
                     if *left == 0 {

@@ -22,7 +22,9 @@ pub struct Remote {
 /// A VXLAN tunnel end (RFC 7348) over IPv4 with one host behind it and static remotes.
 ///
 /// It adds 50 bytes to each packet (14 inner Ethernet, 8 VXLAN, 8 UDP, 20 IPv4) and takes no time.
-/// As the kernel does by default it copies no DSCP to the outer header, and sets Don't Fragment nowhere.
+/// It copies the DSCP of an IPv4 packet to the outer header (RFC 2983 3.1, uniform model; the kernel does
+/// it with `tos inherit`), so that a link sees the classes of what is in the tunnel, and sets Don't
+/// Fragment nowhere.
 ///
 /// Port 0: the host. Port 1: the link.
 #[derive(Debug)]
@@ -54,7 +56,7 @@ impl Tunnel {
         let ip = IpHeader::V4(Ipv4 {
             source: self.end,
             destination: remote.end,
-            dscp: 0,
+            dscp: Headers::parse(&packet.bytes).ip.map_or(0, |ip| ip.dscp),
             ecn: wire::Ecn::NotCapable,
             identification: 0,
             dont_fragment: false,
@@ -129,13 +131,22 @@ mod tests {
         let mut near = Tunnel::new(ends[0], [8; 6], 42, Vec::from([remote(b, ends[1])]));
         let mut far = Tunnel::new(ends[1], [9; 6], 42, Vec::from([remote(a, ends[0])]));
         let mut frame = Vec::new();
-        frame.extend_from_slice(&b);
-        frame.extend_from_slice(&a);
-        frame.extend_from_slice(&[0x55; 100]);
+        let ip = Ipv4 {
+            source: ends[0],
+            destination: ends[1],
+            dscp: 46,
+            ecn: wire::Ecn::NotCapable,
+            identification: 0,
+            dont_fragment: false,
+            ttl: 64,
+        };
+        let (ethernet, udp) = (Ethernet { destination: b, source: a }, wire::Udp { source: 1, destination: 2 });
+        wire::frame::udp(&mut frame, &ethernet, &IpHeader::V4(ip), udp, &[0x55; 72]).unwrap();
 
         near.handle(Time::ZERO, 0, Packet::new(frame.clone()));
         let Some(Output::Transmit { port: 1, packet }) = near.poll() else { panic!("not sent") };
         assert_eq!(packet.len(), frame.len() + 50);
+        assert_eq!(Headers::parse(&packet.bytes).ip.unwrap().dscp, 46);
         far.handle(Time::ZERO, 1, packet.clone());
         let Some(Output::Transmit { port: 0, packet: inner }) = far.poll() else { panic!("not received") };
         assert_eq!(inner.bytes, frame);

@@ -5,7 +5,7 @@ use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Read};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::{self, Receiver};
 use std::thread;
@@ -119,6 +119,11 @@ impl Started {
             text
         });
         Self { child, lines, out: String::new(), err: Some(err), until: Instant::now() + LIMIT }
+    }
+
+    /// What it reads from, if that was asked for.
+    pub(crate) fn keys(&mut self) -> ChildStdin {
+        self.child.stdin.take().unwrap()
     }
 
     pub(crate) fn id(&self) -> u32 {

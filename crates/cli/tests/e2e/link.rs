@@ -1,7 +1,9 @@
 //! `narrows link`: around a program, between two interfaces, changed while it runs.
 
+use std::fs;
+use std::io::Write as _;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::thread;
 
 use netio::site::{Namespace, Net};
@@ -159,6 +161,29 @@ fn a_signal_reaches_the_program_which_has_the_last_word() {
     }
     started.signal("INT", false);
     assert_eq!(started.end().code(), Some(128 + 9));
+}
+
+#[test]
+fn ctrl_c_at_a_terminal_is_the_programs_own_affair() {
+    if !can_isolate() || !needs("script", Command::new("script").arg("--version")) {
+        return;
+    }
+    let place = Place::new();
+    // It takes three, and SIGTERM would end it.
+    let program = "n=0; trap 'n=$((n+1)); echo got $n' INT; echo here; while [ $n -lt 3 ]; do sleep 0.05; done; exit 5";
+    fs::write(place.join("program"), program).unwrap();
+    let narrows = env!("CARGO_BIN_EXE_narrows");
+    let inner = format!("{narrows} link --profile perfect -- sh {}", place.join("program").display());
+    let mut command = Command::new("script");
+    command.args(["--quiet", "--return", "--flush", "--command", &inner, "/dev/null"]).stdin(Stdio::piped());
+    let mut started = Started::new(&mut command);
+    let mut keys = started.keys();
+    started.line(|line| line.contains("here"));
+    for n in 1..=3 {
+        keys.write_all(b"\x03").unwrap();
+        started.line(|line| line.contains(&format!("got {n}")));
+    }
+    assert_eq!(started.end().code(), Some(5));
 }
 
 /// A site with one interface, `eth0`, whose other end is `name` in `middle`.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::common::{Place, can_isolate, narrows, recording, run, succeed};
+use crate::common::{Place, can_isolate, narrows, recording, run, succeed, turn};
 
 const SEA: &str = "\
 name: sea
@@ -119,4 +119,32 @@ fn what_does_not_hold_is_told_by_the_exit_status() {
     place.scenario(&format!("{SEA}expect: [{{that: loss, where: {{flow: data}}, holds: \"<= 0\"}}]\n"));
     let said = run(&mut narrows(&place, ["run", "scenario.yaml", "--virtual", "--out", "r"]));
     assert_eq!(said.code(), Some(3), "{said:?}");
+}
+
+/// A branch sees the class of what is in a tunnel, and of pings and their replies, in both executors.
+#[test]
+fn branches_see_code_points_on_every_path() {
+    let (place, _turn) = (Place::new(), turn());
+    place.scenario(
+        "name: classes\nsites: [ship, shore]\nseed: 3\n\
+         links: {radio: {ends: [ship, shore], rate: 8Mbit/s, delay: 5ms, branches: {voice: {match: {dscp: 46}}}}}\n\
+         paths: {host: {mtu: 1440}, overlay: {vxlan: {mtu: 1440}}}\n\
+         traffic: {probe: {from: ship, to: shore, dscp: 46, ping: {interval: 50ms}}}\n\
+         sweep: {path: [host, overlay]}\nmeasure: {duration: 1s}\n",
+    );
+    let executors: &[&str] = if can_isolate() { &["--virtual", "--jobs=2"] } else { &["--virtual"] };
+    for executor in executors {
+        let out = executor.trim_start_matches('-');
+        run(&mut narrows(&place, ["run", "scenario.yaml", "--out", out, executor]));
+        let recording = recording(&place.join(out));
+        assert_eq!(recording.cells.len(), 2, "{executor}");
+        for cell in &recording.cells {
+            let pipes = |voice: bool| cell.pipes.iter().filter(move |pipe| (pipe.pipe == "voice") == voice);
+            assert!(
+                pipes(true).count() == 2 && pipes(true).all(|pipe| pipe.offered_packets > 10),
+                "{executor} {cell:?}"
+            );
+            assert!(pipes(false).all(|pipe| pipe.offered_packets == 0), "{executor} {cell:?}");
+        }
+    }
 }

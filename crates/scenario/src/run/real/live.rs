@@ -1,6 +1,7 @@
 //! One link by itself: around a program, or between two interfaces.
 
 use std::io;
+use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::thread;
@@ -83,6 +84,8 @@ impl Live {
                 let mut command = Command::new("sh");
                 command.args(["-c", text]).stdin(Stdio::null());
                 command.env("NARROWS_PEER", ship.address.to_string());
+                // Ctrl-C is for the program alone.
+                command.process_group(0);
                 Some(process::spawn(&shore.namespace, command).map_err(failed(text))?)
             }
         };
