@@ -25,6 +25,10 @@ use crate::sys::check;
 /// nothing that goes out. The machine's own stack sees the same frames: the interface should have no
 /// addresses. What we write bypasses the interface's queueing discipline, which would be a second
 /// queue behind the emulated one.
+///
+/// A tunnel's super-frames cannot be described to us. On a veth pair the kernel is told to cut them;
+/// on an interface of the machine that is the sender's affair, and they count as malformed or among
+/// the kernel's drops.
 #[derive(Debug)]
 pub struct Packet {
     socket: OwnedFd,
