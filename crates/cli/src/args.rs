@@ -128,8 +128,9 @@ pub(crate) struct Link {
     #[command(subcommand)]
     pub(crate) action: Option<LinkAction>,
     /// The link's profile; see `narrows profiles`.
+    // An option, since `set` goes without.
     #[arg(long, required = true, value_name = "NAME")]
-    pub(crate) profile: String,
+    pub(crate) profile: Option<String>,
     /// Change the link, such as `loss=0.05` or `up.rate=2Mbit/s`.
     #[arg(long, value_name = "KEY=VALUE")]
     pub(crate) set: Vec<String>,

@@ -111,7 +111,7 @@ fn decodes(place: &str, scenario: &Scenario) {
 fn link_is_known(place: &str, link: &Link) {
     let outcome = match &link.action {
         Some(LinkAction::Set { changes, .. }) => scenario::link_changes(changes).map(drop),
-        None => scenario::link("link", &link.profile, &link.set).map(drop),
+        None => scenario::link("link", link.profile.as_deref().unwrap_or_default(), &link.set).map(drop),
     };
     if let Err(error) = outcome {
         panic!("{place}\n{error}");

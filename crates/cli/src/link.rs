@@ -22,7 +22,7 @@ pub(crate) fn link(options: &Link) -> u8 {
     let around = options.between.is_empty();
     let failed = if around { exit::LINK_FAILED } else { exit::FAILED };
     let name = options.name.as_deref().unwrap_or("link");
-    let link = match scenario::link(name, &options.profile, &options.set) {
+    let link = match scenario::link(name, options.profile.as_deref().unwrap_or_default(), &options.set) {
         Ok(link) => link,
         Err(error) => {
             let code = show::bad_input(&error);
