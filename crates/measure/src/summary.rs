@@ -153,7 +153,8 @@ fn machine(out: &mut String, width: usize, analysis: &Analysis) {
         None => format!("lateness p99 at most {}, most {}", s(health.worst_p99_s), s(health.worst_s)),
     };
     let packets = format!(
-        "{} of {} packets late by more than {}; {lateness}; {} stalls, {} in all; {} lost by the kernel",
+        "{} of {} packets late by more than their cell's limit (at most {}); {lateness}; {} stalls, {} in all; {} lost by \
+         the kernel",
         count(health.late_packets),
         count(health.packets),
         s(health.late_limit_s),

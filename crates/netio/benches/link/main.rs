@@ -3,7 +3,7 @@
 //! `cargo bench -p narrows-netio --bench link -- accuracy | rate | small | tcp [key=value …]`
 //!
 //! - `accuracy`: datagrams over a link with a delay, timed by the kernel at both ends (`count`
-//!   100000, `rate` 5000 a second, `delay` 20ms, `wire` tap or veth).
+//!   101000, `rate` 5000 a second, `delay` 20ms, `wire` tap or veth).
 //! - `rate`: frames at more than a link's rate, counted at the far end second by second (`rate` 100Mbit/s,
 //!   `seconds` 20).
 //! - `small`: 64-byte frames as fast as they go over a link with a delay, beside `wirefilter` (Debian's
@@ -113,7 +113,7 @@ fn lossy(delay: Span, loss: f64) -> PipeConfig {
 }
 
 fn accuracy(settings: &Settings) {
-    let (count, rate) = (settings.get("count", 100_000u32), settings.get("rate", 5_000u64));
+    let (count, rate) = (settings.get("count", 101_000u32), settings.get("rate", 5_000u64));
     let delay: Span = settings.get("delay", Span::from_millis(20));
     let linked = Linked::new(settings.wire(), &lossy(delay, 0.0));
     let gap = Span::from_nanos(1_000_000_000 / rate);
@@ -149,7 +149,9 @@ fn quantiles(sorted: &[i64]) -> String {
 fn rate(settings: &Settings) {
     let (rate, seconds) =
         (settings.get("rate", Rate::from_bits_per_second(100_000_000).unwrap()), settings.get("seconds", 20u64));
-    let pipe = PipeConfig { rate: Some(RateModel::Constant(rate)), ..lossy(Span::from_millis(5), 0.0) };
+    let mut pipe = PipeConfig { rate: Some(RateModel::Constant(rate)), ..lossy(Span::from_millis(5), 0.0) };
+    // Enough that the link does not run dry when the machine holds up the generator for a while.
+    pipe.queue.packets = Some(4_000);
     let linked = Linked::new(settings.wire(), &pipe);
     println!("\nrate: 1,400-byte packets at more than {rate}, counted at the far end for {seconds} s");
     let counted = || {
