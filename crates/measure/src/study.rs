@@ -73,6 +73,9 @@ pub enum Relation {
     AtLeast,
     /// `==`
     Equal,
+    /// `~`: equal within the run-to-run spread. What the medians differ by is at most the larger of
+    /// the two ranges over the repeats, or 1 %, which is what the edges of an interval can make.
+    About,
 }
 
 /// A figure: panels of the same axes.

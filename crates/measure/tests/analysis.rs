@@ -259,3 +259,28 @@ fn the_summary_without_figures_lists_cells() {
     let text = summary::text(&recording, &Analysis::of(&recording), 100);
     assert!(text.contains("goodput") && text.contains("rtt-p50") && text.contains("and 8 more in cells.csv"), "{text}");
 }
+
+#[test]
+fn about_equal_is_within_the_spread_of_the_repeats() {
+    // Three repeats a cell; overlay is 3 % below host, and repeats range over 1 % or 8 %.
+    let judged = |range: f64| {
+        let mut recording = recording("about", &Wish { losses: vec![0], repeats: 3, ..Wish::default() });
+        for cell in &mut recording.cells {
+            let overlay = cell.coordinates.iter().any(|(key, value)| key == "path" && value.label == "overlay");
+            let repeat = f64::from(cell.repeat) - 1.0;
+            let bits = 1e6 * if overlay { 0.97 } else { 1.0 } * (1.0 + repeat * range / 2.0);
+            let flow = &mut cell.flows[0];
+            flow.received_bytes = (bits * flow.measured.as_secs_f64() / 8.0) as u64;
+        }
+        let against = Some(select(&[("path", &["host"])]));
+        let expectation = Expectation {
+            against,
+            text: "~ 1".into(),
+            ..goodput(Relation::About, 1.0, select(&[("path", &["overlay"])]))
+        };
+        recording.outline.study.expectations = vec![expectation];
+        Analysis::of(&recording).expectations[0].verdict
+    };
+    assert_eq!(judged(0.08), Verdict::Holds);
+    assert_eq!(judged(0.01), Verdict::Fails);
+}

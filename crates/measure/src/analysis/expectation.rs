@@ -45,11 +45,11 @@ pub(crate) fn judge(expectation: &Expectation, groups: &[Group]) -> Held {
         // A group with some good repeats is judged by them; the others are named all the same.
         not_judged.extend(group.not_judged.iter().cloned());
         let outcome = match &expectation.against {
-            None => value(group, metric),
+            None => spread(group, metric),
             Some(against) => ratio(group, against, metric, groups),
         };
         match outcome {
-            Ok(value) => values.push(Shown { label: group.label(), value }),
+            Ok(value) => values.push((Shown { label: group.label(), value: value.median }, value.spread)),
             Err(why) if group.not_judged.is_empty() || !group.repeats.is_empty() => {
                 not_judged.push(NotJudged { cell: None, label: group.label(), why });
             }
@@ -57,15 +57,17 @@ pub(crate) fn judge(expectation: &Expectation, groups: &[Group]) -> Held {
         }
     }
     // By how much a value is on the right side; negative on the wrong one.
-    let margin = |value: f64| match expectation.relation {
-        Relation::Less | Relation::AtMost => expectation.bound - value,
-        Relation::Greater | Relation::AtLeast => value - expectation.bound,
-        Relation::Equal => -(value - expectation.bound).abs(),
+    let margin = |(shown, spread): &(Shown, f64)| match expectation.relation {
+        Relation::Less | Relation::AtMost => expectation.bound - shown.value,
+        Relation::Greater | Relation::AtLeast => shown.value - expectation.bound,
+        Relation::Equal => -(shown.value - expectation.bound).abs(),
+        Relation::About => spread - (shown.value - expectation.bound).abs(),
     };
-    values.sort_by(|a, b| margin(a.value).total_cmp(&margin(b.value)));
+    values.sort_by(|a, b| margin(a).total_cmp(&margin(b)));
     let judged = values.len();
-    let tightest = values.first().cloned();
-    let failed: Vec<Shown> = values.into_iter().filter(|v| !holds(expectation, v.value)).collect();
+    let tightest = values.first().map(|(shown, _)| shown.clone());
+    let failed = values.into_iter().filter(|(shown, spread)| !holds(expectation, shown.value, *spread));
+    let failed: Vec<Shown> = failed.map(|(shown, _)| shown).collect();
     if judged == 0 && not_judged.is_empty() {
         let label = words(&expectation.select);
         not_judged.push(NotJudged { cell: None, label, why: "no such cell in this run".to_string() });
@@ -79,28 +81,47 @@ pub(crate) fn judge(expectation: &Expectation, groups: &[Group]) -> Held {
     Held { text: text(expectation), verdict, judged, tightest, failed, not_judged, metric, relative }
 }
 
-fn value(group: &Group, metric: Metric) -> Result<f64, String> {
-    group.median(metric).ok_or_else(|| format!("{} was not measured", metric.name()))
+/// A median over repeats, or a ratio of two, and how far others may lie from it for the spread alone.
+#[derive(Clone, Copy)]
+struct Value {
+    median: f64,
+    spread: f64,
+}
+
+fn spread(group: &Group, metric: Metric) -> Result<Value, String> {
+    let (median, range) = group.median(metric).zip(group.range(metric)).ok_or_else(|| not_measured(metric))?;
+    Ok(Value { median, spread: (range.1 - range.0).max(EDGES * median.abs()) })
+}
+
+/// What the edges of an interval can make of a median: a write more or less.
+const EDGES: f64 = 0.01;
+
+fn not_measured(metric: Metric) -> String {
+    format!("{} was not measured", metric.name())
 }
 
 /// The ratio to the group that differs in the coordinates of `against` alone.
-fn ratio(group: &Group, against: &Selection, metric: Metric, groups: &[Group]) -> Result<f64, String> {
+fn ratio(group: &Group, against: &Selection, metric: Metric, groups: &[Group]) -> Result<Value, String> {
     let keys: Vec<&str> = against.0.iter().map(|(key, _)| key.as_str()).collect();
     let own = group.key_without(&keys);
     let base = groups.iter().find(|g| g.is_in(against) && g.key_without(&keys) == own);
     let base = base.ok_or_else(|| format!("nothing to compare with at {}", words(against)))?;
-    let (value, base) =
-        (value(group, metric)?, value(base, metric).map_err(|why| format!("{why} at {}", base.label()))?);
-    if base == 0.0 { Err(format!("{} is zero at {}", metric.name(), words(against))) } else { Ok(value / base) }
+    let value = spread(group, metric)?;
+    let base = spread(base, metric).map_err(|why| format!("{why} at {}", base.label()))?;
+    if base.median == 0.0 {
+        return Err(format!("{} is zero at {}", metric.name(), words(against)));
+    }
+    Ok(Value { median: value.median / base.median, spread: value.spread.max(base.spread) / base.median })
 }
 
-fn holds(expectation: &Expectation, value: f64) -> bool {
+fn holds(expectation: &Expectation, value: f64, spread: f64) -> bool {
     let bound = expectation.bound;
     match expectation.relation {
         Relation::Less => value < bound,
         Relation::AtMost => value <= bound,
         Relation::Greater => value > bound,
         Relation::AtLeast => value >= bound,
+        Relation::About => (value - bound).abs() <= spread,
         // Equal but for the rounding of the arithmetic.
         Relation::Equal => (value - bound).abs() <= 1e-9 * bound.abs().max(value.abs()),
     }

@@ -380,7 +380,7 @@ pub(crate) static EXPECT: Table = Table {
         key(
             "holds",
             "\">= 9kbit/s\"",
-            "`<`, `<=`, `>`, `>=` or `==` and a value with the metric's unit; with `against`, a ratio. Required.",
+            "`<`, `<=`, `>`, `>=`, `==` or `~` (equal within the run-to-run spread) and a value with the metric's unit; with `against`, a ratio. Required.",
         ),
     ],
 };

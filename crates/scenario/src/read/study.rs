@@ -82,12 +82,13 @@ impl<'a> Questions<'a> {
 
     /// `>= 9kbit/s` as relation and bound in the metric's base unit.
     fn holds(&self, node: &Node, metric: Metric, ratio: bool) -> Result<(Relation, f64), Noted> {
-        const RELATIONS: [(&str, Relation); 5] = [
+        const RELATIONS: [(&str, Relation); 6] = [
             ("<=", Relation::AtMost),
             (">=", Relation::AtLeast),
             ("==", Relation::Equal),
             ("<", Relation::Less),
             (">", Relation::Greater),
+            ("~", Relation::About),
         ];
         let text = fields::text(self.notes, node)?.trim();
         let unit = if ratio { Unit::Ratio } else { metric.unit() };
@@ -97,7 +98,7 @@ impl<'a> Questions<'a> {
             Unit::Ratio => ">= 0.9",
             Unit::Count => "<= 100",
         };
-        let remedy = format!("write `<`, `<=`, `>`, `>=` or `==` and a value, such as `{example}`");
+        let remedy = format!("write `<`, `<=`, `>`, `>=`, `==` or `~` and a value, such as `{example}`");
         let found = RELATIONS.iter().find_map(|(sign, relation)| Some((*relation, text.strip_prefix(sign)?.trim())));
         let Some((relation, value)) = found else {
             let problem = Problem::new(node.at, format!("`{text}` does not begin with a comparison"));
