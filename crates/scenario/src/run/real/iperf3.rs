@@ -194,9 +194,10 @@ fn observe(client: &Value, server: &Value) -> Observation {
         let sum = Some(&received["sum"]);
         let client = sent.get(number);
         let stream = client.map(|interval| &interval["streams"][0]);
-        let seconds = number_of(sum, "seconds").unwrap_or(0.0);
+        // Not its `seconds`: of the interval in which what is omitted ends they are wrong (3.12).
+        let end = number_of(sum, "end").unwrap_or(0.0);
         let rtt = number_of(stream, "rtt").map(|micros| Span::from_micros(micros as u64));
-        last.at += Span::from_nanos((seconds * 1e9) as u64);
+        last.at = Time::ZERO + Span::from_nanos((end * 1e9) as u64);
         last.received_bytes += number_of(sum, "bytes").unwrap_or(0.0) as u64;
         last.sent_bytes += number_of(client.map(|interval| &interval["sum"]), "bytes").unwrap_or(0.0) as u64;
         let again = number_of(stream, "retransmits").unwrap_or(0.0) as u64;
@@ -234,12 +235,15 @@ mod tests {
 
     #[test]
     fn the_receivers_bytes_are_the_servers_and_what_is_omitted_does_not_count() {
-        let interval = |bytes: u64, omitted: bool| {
-            json!({"sum": {"seconds": 1.0, "bytes": bytes, "omitted": omitted},
+        // As iperf3 3.12 reports when an interval of 1 s is cut by the end of what is omitted.
+        let interval = |end: f64, bytes: u64, omitted: bool| {
+            json!({"sum": {"seconds": 1.7, "end": end, "bytes": bytes, "omitted": omitted},
                    "streams": [{"retransmits": 2, "rtt": 1500, "snd_cwnd": 14480}]})
         };
-        let client = json!({"intervals": [interval(7, true), interval(1000, false), interval(500, false)]});
-        let server = json!({"intervals": [interval(7, true), interval(900, false), interval(600, false)]});
+        let client =
+            json!({"intervals": [interval(1.0, 7, true), interval(1.0, 1000, false), interval(2.0, 500, false)]});
+        let server =
+            json!({"intervals": [interval(1.0, 7, true), interval(1.0, 900, false), interval(2.0, 600, false)]});
         let seen = observe(&client, &server);
         let last = seen.snapshots.last().unwrap();
         assert_eq!((last.received_bytes, last.sent_bytes, last.retransmits), (1500, 1500, Some(4)));
