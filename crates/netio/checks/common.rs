@@ -54,14 +54,16 @@ pub(crate) fn cell_between([left, right]: [Wire; 2], [there, back]: [impl Elemen
     CellSpec { epoch: Epoch::now(), graph, wires, late: Span::from_millis(1) }
 }
 
-/// Tries until something is there; gives up, and fails, after half a minute.
+/// Tries until something is there; gives up, and fails, after half a minute. The tries grow rarer,
+/// since some of them make what the kernel then has to clear away.
 pub(crate) fn wait_for<T>(what: &str, mut attempt: impl FnMut() -> Option<T>) -> T {
-    let begin = Instant::now();
+    let (begin, mut pause) = (Instant::now(), Duration::from_micros(100));
     loop {
         if let Some(found) = attempt() {
             return found;
         }
         assert!(begin.elapsed() < Duration::from_secs(30), "waited in vain for {what}");
-        std::thread::yield_now();
+        std::thread::sleep(pause);
+        pause = (pause * 2).min(Duration::from_secs(2));
     }
 }
