@@ -173,9 +173,11 @@ fn ctrl_c_at_a_terminal_is_the_programs_own_affair() {
     let program = "n=0; trap 'n=$((n+1)); echo got $n' INT; echo here; while [ $n -lt 3 ]; do sleep 0.05; done; exit 5";
     fs::write(place.join("program"), program).unwrap();
     let narrows = env!("CARGO_BIN_EXE_narrows");
-    let inner = format!("{narrows} link --profile perfect -- sh {}", place.join("program").display());
+    // A shell that stayed in between would be ended by the first key.
+    let inner = format!("exec {narrows} link --profile perfect -- sh {}", place.join("program").display());
     let mut command = Command::new("script");
-    command.args(["--quiet", "--return", "--flush", "--command", &inner, "/dev/null"]).stdin(Stdio::piped());
+    command.args(["--quiet", "--return", "--flush", "--command", &inner, "/dev/null"]);
+    command.env("SHELL", "/bin/sh").stdin(Stdio::piped());
     let mut started = Started::new(&mut command);
     let mut keys = started.keys();
     started.line(|line| line.contains("here"));
