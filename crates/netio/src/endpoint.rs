@@ -11,7 +11,7 @@ mod session;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::io;
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 use std::sync::mpsc::{self, Receiver, Sender, SyncSender, TryRecvError};
 use std::thread::JoinHandle;
 
@@ -46,8 +46,8 @@ pub struct FlowSpec {
 pub struct End {
     /// Where its sockets are made.
     pub namespace: Namespace,
-    /// Address they are bound to.
-    pub address: Ipv4Addr,
+    /// Address they are bound to; both ends' are of one version.
+    pub address: IpAddr,
 }
 
 /// What a flow sends.

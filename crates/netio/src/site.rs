@@ -287,16 +287,6 @@ impl Net {
         self.change(&format!("set the transmit queue of {name} to {packets}"), link)
     }
 
-    /// Lets an interface take part in multicast or not. Without it the kernel sends no group
-    /// membership reports (MLD, IGMP) of its own accord.
-    ///
-    /// # Errors
-    ///
-    /// If it does not exist.
-    pub fn multicast(&self, name: &str, on: bool) -> Result<(), SetupError> {
-        self.change(&format!("set multicast of {name}"), LinkUnspec::new_with_name(name).multicast(on))
-    }
-
     /// Gives an interface an address. IPv6 addresses are usable at once (no duplicate address
     /// detection, RFC 4862 5.4, which would cross the link).
     ///
@@ -376,6 +366,28 @@ impl Net {
             return Ok(());
         }
         self.sysctl(&format!("ipv6/conf/{name}/disable_ipv6"), if on { "0" } else { "1" })
+    }
+
+    /// Turns IPv6 on for an interface that is down, so that the kernel sends nothing by itself:
+    /// neither router solicitations nor group memberships, no duplicate address detection, and no
+    /// link-local address to do it with (RFC 4861 6.3.7, RFC 3810, RFC 4862 5.3 and 5.4). Neighbours
+    /// must be entered by [`Net::neighbour`]: none is ever asked for, and no question is answered.
+    ///
+    /// # Errors
+    ///
+    /// If the interface does not exist, or the kernel has no IPv6.
+    pub fn quiet_ipv6(&self, name: &str) -> Result<(), SetupError> {
+        self.ipv6(name, true)?;
+        // addr_gen_mode: 1 is IN6_ADDR_GEN_MODE_NONE.
+        for (key, value) in
+            [("addr_gen_mode", "1"), ("accept_ra", "0"), ("router_solicitations", "0"), ("dad_transmits", "0")]
+        {
+            self.sysctl(&format!("ipv6/conf/{name}/{key}"), value)?;
+        }
+        // Without ARP it joins no solicited-node group, without multicast (and if it forwards) not that
+        // of all routers: each would be reported.
+        let link = LinkUnspec::new_with_name(name).multicast(false).arp(false);
+        self.change(&format!("take multicast and ARP from {name}"), link)
     }
 
     /// Lets the namespace forward between its interfaces, IPv4 and IPv6.

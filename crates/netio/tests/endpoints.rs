@@ -1,26 +1,42 @@
 //! Flows between two namespaces joined by a veth pair. Needs root or user namespaces.
 
-use std::net::{IpAddr, Ipv4Addr};
+#![allow(clippy::print_stderr, clippy::unwrap_used, reason = "says what is skipped; helpers of tests may panic too")]
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use engine::Span;
 use netio::endpoint::{End, EndpointError, Endpoints, FlowKind, FlowSpec, Timing};
 use netio::site::Namespace;
 
-const A: Ipv4Addr = Ipv4Addr::new(10, 9, 0, 1);
-const B: Ipv4Addr = Ipv4Addr::new(10, 9, 0, 2);
+/// Addresses of two ends, of either family.
+type Addresses = [IpAddr; 2];
 
-/// Two namespaces with a veth pair between them, or why there are none here.
-fn ends() -> Result<(End, End), netio::SetupError> {
+const V4: Addresses = [IpAddr::V4(Ipv4Addr::new(10, 9, 0, 1)), IpAddr::V4(Ipv4Addr::new(10, 9, 0, 2))];
+const V6: Addresses =
+    [IpAddr::V6(Ipv6Addr::new(0xfd09, 0, 0, 0, 0, 0, 0, 1)), IpAddr::V6(Ipv6Addr::new(0xfd09, 0, 0, 0, 0, 0, 0, 2))];
+
+const MACS: [[u8; 6]; 2] = [[2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 2]];
+
+/// Two namespaces with a veth pair between them that carries nothing by itself, or why there are
+/// none here.
+fn ends(addresses: Addresses) -> Result<(End, End), netio::SetupError> {
     let (a, b) = (Namespace::new()?, Namespace::new()?);
     a.configure(|net| net.veth("v0", &b, "v0"))?;
-    for (namespace, address) in [(&a, A), (&b, B)] {
+    for (namespace, own) in [(&a, 0), (&b, 1)] {
         namespace.configure(|net| {
             net.up("lo")?;
+            net.mac("v0", MACS[own])?;
+            if addresses[own].is_ipv6() {
+                net.quiet_ipv6("v0")?;
+            } else {
+                net.ipv6("v0", false)?;
+            }
+            net.address("v0", addresses[own], if addresses[own].is_ipv6() { 64 } else { 24 })?;
             net.up("v0")?;
-            net.address("v0", IpAddr::V4(address), 24)
+            net.neighbour("v0", addresses[1 - own], MACS[1 - own])
         })?;
     }
-    Ok((End { namespace: a, address: A }, End { namespace: b, address: B }))
+    Ok((End { namespace: a, address: addresses[0] }, End { namespace: b, address: addresses[1] }))
 }
 
 fn flow(from: &End, to: &End, kind: FlowKind) -> FlowSpec {
@@ -37,7 +53,11 @@ const TIMING: Timing = Timing {
 
 #[test]
 fn every_kind_of_flow_is_carried_and_counted() {
-    let (a, b) = match ends() {
+    [V4, V6].into_iter().for_each(carried);
+}
+
+fn carried(addresses: Addresses) {
+    let (a, b) = match ends(addresses) {
         Ok(ends) => ends,
         Err(error) => return eprintln!("skipped: {error}"),
     };
@@ -84,14 +104,36 @@ fn every_kind_of_flow_is_carried_and_counted() {
 }
 
 #[test]
+fn nothing_is_sent_but_the_flow() {
+    for addresses in [V4, V6] {
+        let (a, b) = match ends(addresses) {
+            Ok(ends) => ends,
+            Err(error) => return eprintln!("skipped: {error}"),
+        };
+        // A router joins groups that a host does not (RFC 4291 2.8).
+        a.namespace.configure(netio::site::Net::forwarding).unwrap();
+        let size = "56B".parse().unwrap();
+        let flows = vec![flow(&a, &b, FlowKind::Ping { interval: Span::from_millis(50), size })];
+        let seen = Endpoints::start().unwrap().run(flows, TIMING).unwrap().wait().unwrap().observations;
+        let echoes = seen[0].packets.unwrap();
+        // In the warm-up there is one more, which is not counted with the measured.
+        let all = 1 + TIMING.duration.as_nanos() / 50_000_000;
+        assert!(echoes.received == echoes.sent && echoes.sent > 0 && echoes.sent < all + 1, "{echoes:?}");
+        let counters = |end: &End| end.namespace.configure(|net| net.counters("v0")).unwrap();
+        let (near, far) = (counters(&a), counters(&b));
+        assert_eq!((near.tx_packets, near.rx_packets), (far.rx_packets, far.tx_packets));
+        assert_eq!(near.tx_packets, near.rx_packets, "an echo is answered by one packet");
+        assert!(near.tx_packets >= echoes.sent && near.tx_packets <= all + 1, "{near:?}, {echoes:?}");
+    }
+}
+
+#[test]
 fn a_cell_without_a_way_through_ends_and_says_so() {
-    let (a, mut b) = match ends() {
+    let (a, b) = match ends(V4) {
         Ok(ends) => ends,
         Err(error) => return eprintln!("skipped: {error}"),
     };
     b.namespace.configure(|net| net.down("v0")).unwrap();
-    a.namespace.configure(|net| net.neighbour("v0", IpAddr::V4(B), [2, 0, 0, 0, 0, 9])).unwrap();
-    b.address = B;
     let endpoints = Endpoints::start().unwrap();
     let write = "1kB".parse().unwrap();
     let tcp = FlowKind::Tcp { rate: None, write, congestion: "cubic".into() };
@@ -103,7 +145,7 @@ fn a_cell_without_a_way_through_ends_and_says_so() {
 
 #[test]
 fn an_unknown_congestion_control_is_named_with_those_there_are() {
-    let (a, b) = match ends() {
+    let (a, b) = match ends(V4) {
         Ok(ends) => ends,
         Err(error) => return eprintln!("skipped: {error}"),
     };

@@ -105,16 +105,81 @@ pub struct Link {
     pub down: DirectionConfig,
 }
 
+/// A version of the Internet Protocol.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum IpVersion {
+    /// IPv4.
+    #[default]
+    #[serde(rename = "4")]
+    V4,
+    /// IPv6.
+    #[serde(rename = "6")]
+    V6,
+}
+
+impl IpVersion {
+    /// Length of its header in bytes, without options or extensions.
+    #[must_use]
+    pub const fn header(self) -> u16 {
+        match self {
+            Self::V4 => 20,
+            Self::V6 => 40,
+        }
+    }
+
+    /// The smallest MTU a link under it may have (RFC 791 3.2 asks 68; every host takes 576), in bytes.
+    #[must_use]
+    pub const fn least_mtu(self) -> u16 {
+        match self {
+            Self::V4 => 576,
+            // RFC 8200 5.
+            Self::V6 => 1_280,
+        }
+    }
+}
+
 /// How applications reach the links of their site.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Path {
     /// Its name.
     pub name: String,
+    /// Version of all addresses: of sites, pods and the tunnels between them.
+    pub ip: IpVersion,
     /// MTU the application's interface has, in bytes.
     pub mtu: u16,
     /// Whether applications stand in a namespace of their own, joined by a VXLAN tunnel
     /// (RFC 7348) over a bridge.
     pub vxlan: bool,
+}
+
+impl Path {
+    /// Applications on the site itself, with Ethernet's MTU.
+    #[must_use]
+    pub fn host(ip: IpVersion) -> Self {
+        Self { name: "host".to_owned(), ip, mtu: ETHERNET_MTU, vxlan: false }
+    }
+
+    /// Bytes a packet of the application has grown by when it is on a link.
+    #[must_use]
+    pub const fn overhead(&self) -> u16 {
+        if self.vxlan { vxlan_overhead(self.ip) } else { 0 }
+    }
+
+    /// The largest packet on the links, in bytes.
+    #[must_use]
+    pub const fn largest_packet(&self) -> u16 {
+        self.mtu + self.overhead()
+    }
+}
+
+/// Ethernet's MTU in bytes.
+pub const ETHERNET_MTU: u16 = 1_500;
+
+/// Bytes VXLAN adds to a packet: 14 inner Ethernet, 8 VXLAN, 8 UDP, and the outer IP header
+/// (RFC 7348 5).
+#[must_use]
+pub const fn vxlan_overhead(ip: IpVersion) -> u16 {
+    14 + 8 + 8 + ip.header()
 }
 
 /// Traffic from one site to another.

@@ -1,16 +1,16 @@
 //! Addresses and routes of a cell: the same for both executors.
 
 use std::collections::VecDeque;
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use crate::plan::Cell;
+use crate::plan::{Cell, ETHERNET_MTU, IpVersion};
 
-/// Bytes VXLAN adds to a packet: 14 inner Ethernet, 8 VXLAN, 8 UDP, 20 IPv4 (RFC 7348 5).
-pub(crate) const VXLAN_OVERHEAD: u16 = 50;
 /// The VXLAN network identifier of the overlay.
 pub(crate) const VNI: u32 = 42;
-/// MTU of the links below an overlay, if that is enough for it: Ethernet's.
-const ETHERNET_MTU: u16 = 1500;
+/// Length in bits of the prefix of one address.
+pub(crate) const fn host_prefix(address: IpAddr) -> u8 {
+    if address.is_ipv6() { 128 } else { 32 }
+}
 
 /// An Ethernet address.
 pub(crate) type Mac = [u8; 6];
@@ -21,7 +21,7 @@ pub(crate) struct Topology {
     /// The sites, as in [`Cell::sites`].
     pub sites: Vec<Site>,
     /// The links, as in [`Cell::links`]: the Ethernet address at each end. They are unnumbered: a
-    /// site has the same IPv4 address on all of them.
+    /// site has the same IP address on all of them.
     pub links: Vec<[Mac; 2]>,
     /// MTU of the links' interfaces.
     pub link_mtu: u16,
@@ -31,7 +31,7 @@ pub(crate) struct Topology {
 #[derive(Clone, Debug)]
 pub(crate) struct Site {
     /// Its address, reachable over every link.
-    pub address: Ipv4Addr,
+    pub address: IpAddr,
     /// The pod its applications stand in, if there is an overlay.
     pub pod: Option<Pod>,
     /// How to reach other sites: only those that can be reached.
@@ -45,8 +45,8 @@ pub(crate) struct Site {
 pub(crate) struct Pod {
     /// Its Ethernet address.
     pub mac: Mac,
-    /// Its IPv4 address.
-    pub address: Ipv4Addr,
+    /// Its IP address.
+    pub address: IpAddr,
 }
 
 /// The way to another site, by the fewest links.
@@ -68,19 +68,24 @@ impl Topology {
         let ends: Vec<_> = cell.links.iter().map(|link| link.ends).collect();
         let sites = (0..cell.sites.len())
             .map(|site| Site {
-                address: numbered([10, 255], site),
-                pod: cell.path.vxlan.then(|| Pod { mac: mac(2, site, 0), address: numbered([10, 128], site) }),
+                address: address(cell.path.ip, Net::Sites, site),
+                pod: cell
+                    .path
+                    .vxlan
+                    .then(|| Pod { mac: mac(2, site, 0), address: address(cell.path.ip, Net::Pods, site) }),
                 routes: routes(site, &ends),
                 ends: link_ends(site, &ends),
             })
             .collect();
-        let link_mtu = if cell.path.vxlan { ETHERNET_MTU.max(cell.path.mtu + VXLAN_OVERHEAD) } else { cell.path.mtu };
+        // Below an overlay Ethernet's, if that is enough for it.
+        let least = if cell.path.vxlan { ETHERNET_MTU } else { 0 };
+        let link_mtu = cell.path.largest_packet().max(least);
         Self { sites, links, link_mtu }
     }
 
     /// Address of a site's applications.
     #[must_use]
-    pub(crate) fn application(&self, site: usize) -> Ipv4Addr {
+    pub(crate) fn application(&self, site: usize) -> IpAddr {
         let site = &self.sites[site];
         site.pod.map_or(site.address, |pod| pod.address)
     }
@@ -121,10 +126,25 @@ fn link_ends(site: usize, ends: &[(usize, usize)]) -> Vec<(usize, usize)> {
     all.filter(|(_, _, at)| *at == site).map(|(link, side, _)| (link, side)).collect()
 }
 
-/// The `n`th address of a /16, from 1.
-fn numbered([a, b]: [u8; 2], n: usize) -> Ipv4Addr {
-    let [high, low] = (n as u16 + 1).to_be_bytes();
-    Ipv4Addr::new(a, b, high, low)
+/// The networks there are.
+#[derive(Clone, Copy)]
+enum Net {
+    Sites,
+    Pods,
+}
+
+/// The `n`th address of a network, from 1: of 10.255.0.0/16 and 10.128.0.0/16, or of
+/// fd4e:6172:726f:1::/64 and fd4e:6172:726f:2::/64 (unique local, RFC 4193, with a global ID that spells
+/// `Narro`: it is never routed anywhere, and the same plan has the same addresses).
+fn address(ip: IpVersion, net: Net, n: usize) -> IpAddr {
+    let n = n as u16 + 1;
+    let [high, low] = n.to_be_bytes();
+    match (ip, net) {
+        (IpVersion::V4, Net::Sites) => Ipv4Addr::new(10, 255, high, low).into(),
+        (IpVersion::V4, Net::Pods) => Ipv4Addr::new(10, 128, high, low).into(),
+        (IpVersion::V6, Net::Sites) => Ipv6Addr::new(0xfd4e, 0x6172, 0x726f, 1, 0, 0, 0, n).into(),
+        (IpVersion::V6, Net::Pods) => Ipv6Addr::new(0xfd4e, 0x6172, 0x726f, 2, 0, 0, 0, n).into(),
+    }
 }
 
 /// Locally administered (IEEE 802 8.2), and telling to whoever reads a capture.
@@ -149,8 +169,10 @@ mod tests {
 
     #[test]
     fn addresses_differ() {
-        let all = || (0..300usize).map(|n| (numbered([10, 255], n), [mac(1, n, 0), mac(1, n, 1)]));
-        assert_eq!(all().map(|(address, _)| address).collect::<BTreeSet<_>>().len(), 300);
-        assert_eq!(all().flat_map(|(_, macs)| macs).collect::<BTreeSet<_>>().len(), 600);
+        let kinds = [IpVersion::V4, IpVersion::V6].into_iter().flat_map(|ip| [(ip, Net::Sites), (ip, Net::Pods)]);
+        let all = kinds.flat_map(|(ip, net)| (0..300).map(move |n| address(ip, net, n)));
+        assert_eq!(all.collect::<BTreeSet<_>>().len(), 4 * 300);
+        let macs = (0..300).flat_map(|n| [mac(1, n, 0), mac(1, n, 1)]);
+        assert_eq!(macs.collect::<BTreeSet<_>>().len(), 600);
     }
 }

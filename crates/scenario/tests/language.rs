@@ -324,3 +324,29 @@ fn branches_that_read_headers_are_warned_of_on_an_overlay_alone() {
     assert_eq!(warnings("{dscp: 46}", "[host]"), [""; 0]);
     assert_eq!(warnings("{probability: 0.5}", "[overlay]"), [""; 0]);
 }
+
+#[test]
+fn the_version_of_ip_sets_headers_and_least_mtu() {
+    let text = |ip: &str, path: &str, size: u32| {
+        format!(
+            "name: t\nip: {ip}\nsites: [a, b]\nlinks: {{l: {{ends: [a, b]}}}}\npaths: {{p: {path}}}\n\
+             traffic: {{x: {{from: a, to: b, udp: {{rate: 1Mbit/s, size: {size}B}}}}}}\n"
+        )
+    };
+    let path = |ip: &str, path: &str, size: u32| {
+        let plan = parse("t", &text(ip, path, size), &|_| unreachable!("it names no file"), &Options::default());
+        plan.map(|plan| plan.cells[0].path.clone()).map_err(|error| error.to_string())
+    };
+    for (ip, default, inside, overhead, header) in [("4", 1_500, 1_450, 50, 20), ("6", 1_500, 1_430, 70, 40)] {
+        assert_eq!(path(ip, "{}", 200).unwrap().mtu, default);
+        let overlay = path(ip, "{vxlan: {}}", 200).unwrap();
+        assert_eq!((overlay.mtu, overlay.overhead(), overlay.largest_packet()), (inside, overhead, 1_500));
+        // A datagram fits exactly.
+        path(ip, "{mtu: 1280}", 1_280 - header - 8).unwrap();
+        path(ip, "{mtu: 1280}", 1_280 - header - 7).unwrap_err();
+    }
+    assert_eq!(path("4", "{mtu: 576}", 200).unwrap().mtu, 576);
+    let refused = path("6", "{mtu: 1279}", 200).unwrap_err();
+    assert!(refused.contains("choose from 1280 to 9000"), "{refused}");
+    assert!(path("5", "{}", 200).unwrap_err().contains("unknown version of IP `5`"));
+}

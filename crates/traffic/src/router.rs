@@ -2,16 +2,16 @@
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
-use core::net::{IpAddr, Ipv4Addr};
+use core::net::IpAddr;
 
 use engine::{DropReason, Element, Output, Packet, Port, Time};
-use wire::{Headers, checksum};
+use wire::Headers;
 
 /// Where packets to an address go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NextHop {
     /// Address of the destination site.
-    pub to: Ipv4Addr,
+    pub to: IpAddr,
     /// Output it leaves by.
     pub port: Port,
     /// Source address of the frame.
@@ -20,7 +20,7 @@ pub struct NextHop {
     pub destination: [u8; 6],
 }
 
-/// Forwards IPv4 packets by destination address: host routes only, no queue, no delay. Unlike the
+/// Forwards IPv4 and IPv6 packets by destination address: host routes only, no queue, no delay. Unlike the
 /// kernel's forwarding it sends no ICMP errors and no redirects.
 ///
 /// Ports: as the routes say, inputs and outputs alike.
@@ -32,7 +32,7 @@ pub struct Router {
 
 /// No route to the destination.
 const NO_ROUTE: DropReason = DropReason("no route");
-/// The packet's time to live was used up (RFC 1812 5.3.1).
+/// The packet's time to live or hop limit was used up (RFC 1812 5.3.1, RFC 8200 3).
 const TTL_EXPIRED: DropReason = DropReason("time to live exceeded");
 
 impl Router {
@@ -45,19 +45,12 @@ impl Router {
     fn forward(&self, packet: &mut Packet) -> Result<Port, DropReason> {
         let headers = Headers::parse(&packet.bytes);
         let destination = headers.ip.map(|ip| ip.destination);
-        let route = self.routes.iter().find(|route| destination == Some(IpAddr::V4(route.to))).ok_or(NO_ROUTE)?;
-        packet.bytes[0..6].copy_from_slice(&route.destination);
-        packet.bytes[6..12].copy_from_slice(&route.source);
-        // The headers were read, so these fields of IPv4's are there.
-        let ip = &mut packet.bytes[headers.network..];
-        if ip[8] <= 1 {
+        let route = self.routes.iter().find(|route| destination == Some(route.to)).ok_or(NO_ROUTE)?;
+        if !wire::take_hop(&mut packet.bytes, &headers) {
             return Err(TTL_EXPIRED);
         }
-        let old = u16::from_be_bytes([ip[8], ip[9]]);
-        ip[8] -= 1;
-        let new = u16::from_be_bytes([ip[8], ip[9]]);
-        let sum = checksum::updated(u16::from_be_bytes([ip[10], ip[11]]), old, new);
-        ip[10..12].copy_from_slice(&sum.to_be_bytes());
+        packet.bytes[0..6].copy_from_slice(&route.destination);
+        packet.bytes[6..12].copy_from_slice(&route.source);
         Ok(route.port)
     }
 }

@@ -2,34 +2,34 @@
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
-use core::net::Ipv4Addr;
+use core::net::IpAddr;
 
 use engine::{DropReason, Element, Output, Packet, Port, Time};
-use wire::frame::{Ethernet, IpHeader, Ipv4};
-use wire::{Headers, vxlan};
+use wire::frame::{Ethernet, IpHeader};
+use wire::{ETHERNET_LEN, Headers, vxlan};
 
 /// The other end of a tunnel, and how frames to it leave.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Remote {
     /// Ethernet address of the host behind the other end.
     pub host: [u8; 6],
-    /// IPv4 address of the other end.
-    pub end: Ipv4Addr,
+    /// IP address of the other end, of the same version as this end's.
+    pub end: IpAddr,
     /// Ethernet address of the next hop to it.
     pub next_hop: [u8; 6],
 }
 
-/// A VXLAN tunnel end (RFC 7348) over IPv4 with one host behind it and static remotes.
+/// A VXLAN tunnel end (RFC 7348) over IPv4 or IPv6 with one host behind it and static remotes.
 ///
-/// It adds 50 bytes to each packet (14 inner Ethernet, 8 VXLAN, 8 UDP, 20 IPv4) and takes no time.
-/// It copies the DSCP of an IPv4 packet to the outer header (RFC 2983 3.1, uniform model; the kernel does
-/// it with `tos inherit`), so that a link sees the classes of what is in the tunnel, and sets Don't
-/// Fragment nowhere.
+/// It adds 50 bytes to each packet over IPv4 (14 inner Ethernet, 8 VXLAN, 8 UDP, 20 IPv4), 70 over
+/// IPv6, and takes no time. It copies the DSCP of the packet inside to the outer header (RFC 2983 3.1,
+/// uniform model; the kernel does it with `tos inherit`), so that a link sees the classes of what is in
+/// the tunnel, and sets Don't Fragment nowhere. Unlike the kernel it sets no flow label.
 ///
 /// Port 0: the host. Port 1: the link.
 #[derive(Debug)]
 pub struct Tunnel {
-    end: Ipv4Addr,
+    end: IpAddr,
     mac: [u8; 6],
     vni: u32,
     remotes: Vec<Remote>,
@@ -46,22 +46,15 @@ const NOT_VXLAN: DropReason = DropReason("not of this tunnel");
 impl Tunnel {
     /// The tunnel end with address `end` and Ethernet address `mac`, of network `vni`.
     #[must_use]
-    pub fn new(end: Ipv4Addr, mac: [u8; 6], vni: u32, remotes: Vec<Remote>) -> Self {
+    pub fn new(end: IpAddr, mac: [u8; 6], vni: u32, remotes: Vec<Remote>) -> Self {
         Self { end, mac, vni, remotes, out: VecDeque::new() }
     }
 
     fn encapsulate(&self, packet: &mut Packet) -> Result<(), DropReason> {
         let remote = self.remotes.iter().find(|remote| packet.bytes.starts_with(&remote.host)).ok_or(NO_REMOTE)?;
         let ethernet = Ethernet { destination: remote.next_hop, source: self.mac };
-        let ip = IpHeader::V4(Ipv4 {
-            source: self.end,
-            destination: remote.end,
-            dscp: Headers::parse(&packet.bytes).ip.map_or(0, |ip| ip.dscp),
-            ecn: wire::Ecn::NotCapable,
-            identification: 0,
-            dont_fragment: false,
-            ttl: 64,
-        });
+        let dscp = Headers::parse(&packet.bytes).ip.map_or(0, |ip| ip.dscp);
+        let ip = IpHeader::between(self.end, remote.end, dscp).ok_or(NO_REMOTE)?;
         let mut outer = Vec::new();
         vxlan::encapsulate(&mut outer, &ethernet, &ip, source_port(&packet.bytes), self.vni, &packet.bytes)
             .map_err(|_| TOO_LONG)?;
@@ -88,10 +81,12 @@ impl Tunnel {
 
 /// Entropy for load sharing, from the inner addresses and ports, in the dynamic range (RFC 7348 5).
 fn source_port(inner: &[u8]) -> u16 {
+    // Where addresses begin, and how long they and the ports are: RFC 791 3.1, RFC 8200 3.
+    let (at, length) = if inner.get(ETHERNET_LEN).is_some_and(|first| first >> 4 == 6) { (8, 36) } else { (12, 12) };
     let hash = inner
         .iter()
-        .skip(26)
-        .take(12)
+        .skip(ETHERNET_LEN + at)
+        .take(length)
         .fold(0x811c_9dc5_u32, |hash, &byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193));
     49_152 + (hash % 16_384) as u16
 }
@@ -122,30 +117,30 @@ impl Element for Tunnel {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use core::net::{Ipv4Addr, Ipv6Addr};
 
     #[test]
     fn what_goes_in_at_one_end_comes_out_at_the_other() {
+        let v4 = |last| IpAddr::V4(Ipv4Addr::new(10, 0, 0, last));
+        let v6 = |last| IpAddr::V6(Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, last));
+        for (ends, inside, added) in [([v4(1), v4(2)], [v4(7), v4(8)], 50), ([v6(1), v6(2)], [v6(7), v6(8)], 70)] {
+            passes(ends, inside, added);
+        }
+    }
+
+    fn passes(ends: [IpAddr; 2], inside: [IpAddr; 2], added: usize) {
         let (a, b) = ([2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 2]);
         let remote = |host, end| Remote { host, end, next_hop: [9; 6] };
-        let ends = [Ipv4Addr::new(10, 0, 0, 1), Ipv4Addr::new(10, 0, 0, 2)];
         let mut near = Tunnel::new(ends[0], [8; 6], 42, Vec::from([remote(b, ends[1])]));
         let mut far = Tunnel::new(ends[1], [9; 6], 42, Vec::from([remote(a, ends[0])]));
         let mut frame = Vec::new();
-        let ip = Ipv4 {
-            source: ends[0],
-            destination: ends[1],
-            dscp: 46,
-            ecn: wire::Ecn::NotCapable,
-            identification: 0,
-            dont_fragment: false,
-            ttl: 64,
-        };
+        let ip = IpHeader::between(inside[0], inside[1], 46).unwrap();
         let (ethernet, udp) = (Ethernet { destination: b, source: a }, wire::Udp { source: 1, destination: 2 });
-        wire::frame::udp(&mut frame, &ethernet, &IpHeader::V4(ip), udp, &[0x55; 72]).unwrap();
+        wire::frame::udp(&mut frame, &ethernet, &ip, udp, &[0x55; 72]).unwrap();
 
         near.handle(Time::ZERO, 0, Packet::new(frame.clone()));
         let Some(Output::Transmit { port: 1, packet }) = near.poll() else { panic!("not sent") };
-        assert_eq!(packet.len(), frame.len() + 50);
+        assert_eq!(packet.len(), frame.len() + added);
         assert_eq!(Headers::parse(&packet.bytes).ip.unwrap().dscp, 46);
         far.handle(Time::ZERO, 1, packet.clone());
         let Some(Output::Transmit { port: 0, packet: inner }) = far.poll() else { panic!("not received") };

@@ -125,6 +125,28 @@ impl Ipv6 {
 }
 
 impl IpHeader {
+    /// A header as a host sends it: 64 hops, not ECN-capable, no flow label, and fragmentation
+    /// allowed. `None` if the addresses are not of one family.
+    #[must_use]
+    pub fn between(source: IpAddr, destination: IpAddr, dscp: u8) -> Option<Self> {
+        let ecn = Ecn::NotCapable;
+        match (source, destination) {
+            (IpAddr::V4(source), IpAddr::V4(destination)) => Some(Self::V4(Ipv4 {
+                source,
+                destination,
+                dscp,
+                ecn,
+                identification: 0,
+                dont_fragment: false,
+                ttl: 64,
+            })),
+            (IpAddr::V6(source), IpAddr::V6(destination)) => {
+                Some(Self::V6(Ipv6 { source, destination, dscp, ecn, flow_label: 0, hop_limit: 64 }))
+            }
+            _ => None,
+        }
+    }
+
     /// Sum of the pseudo-header of a transport header and payload of `length` bytes.
     #[must_use]
     pub fn pseudo_header(&self, protocol: u8, length: u32) -> Sum {

@@ -185,12 +185,8 @@ pub fn mark_congestion(frame: &mut [u8], headers: &Headers) -> bool {
     let Some(ip) = headers.ip.filter(|ip| ip.ecn.is_capable()) else { return false };
     let at = headers.network;
     match (ip.source, frame.get_mut(at..)) {
-        (IpAddr::V4(_), Some([version, class, _, _, _, _, _, _, _, _, sum_high, sum_low, ..])) => {
-            let old = u16::from_be_bytes([*version, *class]);
-            *class |= Ecn::Experienced.bits();
-            let new = u16::from_be_bytes([*version, *class]);
-            let sum = checksum::updated(u16::from_be_bytes([*sum_high, *sum_low]), old, new);
-            [*sum_high, *sum_low] = sum.to_be_bytes();
+        (IpAddr::V4(_), Some(ip @ [_, _, _, _, _, _, _, _, _, _, _, _, ..])) => {
+            change_word(ip, 0, |[version, class]| [version, class | Ecn::Experienced.bits()]);
             true
         }
         // RFC 8200 3: the traffic class straddles the first two bytes.
@@ -200,6 +196,51 @@ pub fn mark_congestion(frame: &mut [u8], headers: &Headers) -> bool {
         }
         _ => false,
     }
+}
+
+/// Sets a packet's code point (RFC 2474 3), 0 to 63, and puts IPv4's header checksum right (RFC 1624).
+/// `headers` must be this frame's. False, and nothing is changed, if the packet is not IP.
+pub fn set_dscp(frame: &mut [u8], headers: &Headers, dscp: u8) -> bool {
+    match (headers.ip.map(|ip| ip.source), frame.get_mut(headers.network..)) {
+        (Some(IpAddr::V4(_)), Some(ip @ [_, _, _, _, _, _, _, _, _, _, _, _, ..])) => {
+            change_word(ip, 0, |[version, class]| [version, (dscp << 2) | (class & 3)]);
+            true
+        }
+        (Some(IpAddr::V6(_)), Some([version, class, ..])) => {
+            *version = 0x60 | ((dscp >> 2) & 0x0f);
+            *class = (dscp << 6) | (*class & 0x3f);
+            true
+        }
+        _ => false,
+    }
+}
+
+/// Takes one from the time to live or hop limit, as a router does (RFC 1812 5.3.1, RFC 8200 3).
+/// `headers` must be this frame's. False, and nothing is changed, if the packet is not IP or may go
+/// no further.
+pub fn take_hop(frame: &mut [u8], headers: &Headers) -> bool {
+    match (headers.ip.map(|ip| ip.source), frame.get_mut(headers.network..)) {
+        (Some(IpAddr::V4(_)), Some(ip @ [_, _, _, _, _, _, _, _, 2..=255, _, _, _, ..])) => {
+            change_word(ip, 8, |[ttl, protocol]| [ttl - 1, protocol]);
+            true
+        }
+        (Some(IpAddr::V6(_)), Some([_, _, _, _, _, _, _, hop_limit @ 2..=255, ..])) => {
+            *hop_limit -= 1;
+            true
+        }
+        _ => false,
+    }
+}
+
+/// Changes the word at `at` of an IPv4 header, which has 12 bytes at least, and its checksum
+/// with it (RFC 1624).
+fn change_word(ip: &mut [u8], at: usize, change: impl Fn([u8; 2]) -> [u8; 2]) {
+    let old = [ip[at], ip[at + 1]];
+    let new = change(old);
+    let sum = u16::from_be_bytes([ip[10], ip[11]]);
+    let sum = checksum::updated(sum, u16::from_be_bytes(old), u16::from_be_bytes(new));
+    ip[at..at + 2].copy_from_slice(&new);
+    ip[10..12].copy_from_slice(&sum.to_be_bytes());
 }
 
 /// The `EtherType` and where the network layer starts.

@@ -17,5 +17,7 @@ pub mod pcapng;
 mod transport;
 pub mod vxlan;
 
-pub use headers::{ETHERNET_LEN, Ecn, Fragment, Headers, Ip, ethertype, mark_congestion, network_len, protocol};
+pub use headers::{
+    ETHERNET_LEN, Ecn, Fragment, Headers, Ip, ethertype, mark_congestion, network_len, protocol, set_dscp, take_hop,
+};
 pub use transport::{ECHO_LEN, Echo, TCP_MIN_LEN, Tcp, TcpFlags, UDP_LEN, Udp, is_intact};

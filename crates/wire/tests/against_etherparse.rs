@@ -20,6 +20,7 @@ fn read_all(bytes: &mut [u8]) {
     assert_eq!(wire::network_len(bytes), headers.network_len);
     assert!(headers.transport_len() <= headers.network_len);
     wire::mark_congestion(bytes, &headers);
+    let _ = (wire::set_dscp(bytes, &headers, 46), wire::take_hop(bytes, &headers));
     let _ = (Tcp::parse(bytes), Udp::parse(bytes), Echo::parse(bytes, true), wire::vxlan::parse(bytes));
 }
 
@@ -299,6 +300,27 @@ proptest! {
         prop_assert_eq!(Headers::parse(&marked), expected);
         if let Ok((header, _)) = Ipv4Header::from_slice(&marked[before.network..]) {
             prop_assert_eq!(header.calc_header_checksum(), header.header_checksum);
+        }
+    }
+
+    #[test]
+    fn a_code_point_and_a_hop_change_themselves_alone(bytes in built(), dscp in 0u8..64) {
+        let before = Headers::parse(&bytes);
+        let limit = before.network + if before.ip.unwrap().source.is_ipv4() { 8 } else { 7 };
+        let mut changed = bytes.clone();
+        prop_assert!(wire::set_dscp(&mut changed, &before, dscp));
+        let forwarded = wire::take_hop(&mut changed, &before);
+        prop_assert_eq!(forwarded, bytes[limit] > 1);
+        prop_assert_eq!(changed[limit], bytes[limit] - u8::from(forwarded));
+        let mut expected = before;
+        expected.ip = expected.ip.map(|ip| wire::Ip { dscp, ..ip });
+        prop_assert_eq!(Headers::parse(&changed), expected);
+        if let Ok((header, _)) = Ipv4Header::from_slice(&changed[before.network..]) {
+            prop_assert_eq!(header.calc_header_checksum(), header.header_checksum);
+        } else {
+            // The flow label stays as it was.
+            let label = |frame: &[u8]| (frame[before.network + 1] & 0x0f, frame[before.network + 2]);
+            prop_assert_eq!(label(&changed), label(&bytes));
         }
     }
 

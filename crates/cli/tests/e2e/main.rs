@@ -7,6 +7,7 @@
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "says what is skipped; helpers of tests may panic too")]
 
 mod common;
+mod families;
 mod faults;
 mod input;
 mod link;

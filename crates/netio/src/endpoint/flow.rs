@@ -3,7 +3,7 @@
 use std::fs;
 use std::io::{self, ErrorKind};
 use std::mem::MaybeUninit;
-use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
+use std::net::{IpAddr, SocketAddr};
 use std::ops::Range;
 use std::os::fd::{AsFd, AsRawFd};
 
@@ -13,6 +13,7 @@ use measure::{Observation, PacketCounts, Snapshot, delay_histogram};
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 use traffic::{Arrival, PROBE_LEN, Probe, ProbeReceiver, Throttle};
 use wire::checksum::checksum;
+use wire::{ECHO_LEN, Echo};
 
 use super::{End, EndpointError, FlowKind, FlowSpec, overflow};
 use crate::arrival::receive_stamped;
@@ -74,11 +75,11 @@ impl Flow {
                 state: TcpState::New,
             },
             FlowKind::Udp { .. } => {
-                let to = SocketAddrV4::new(spec.to.address, port);
+                let to = SocketAddr::new(spec.to.address, port);
                 Sockets::Udp {
                     sink: make("bind a UDP socket", &spec.to, || udp_sink(to))?,
                     source: make("connect a UDP socket", &spec.from, || {
-                        udp_source(SocketAddrV4::new(spec.from.address, port), to, spec.dscp)
+                        udp_source(SocketAddr::new(spec.from.address, port), to, spec.dscp)
                     })?,
                 }
             }
@@ -270,7 +271,7 @@ impl Flow {
         self.opened = now;
         let Sockets::Tcp { source, state, .. } = &mut self.sockets else { return };
         *state = TcpState::Connecting;
-        let to = SockAddr::from(SocketAddrV4::new(self.spec.to.address, FIRST_PORT + self.number));
+        let to = SockAddr::from(SocketAddr::new(self.spec.to.address, FIRST_PORT + self.number));
         if let Err(error) = source.connect(&to)
             && error.raw_os_error() != Some(libc::EINPROGRESS)
         {
@@ -390,7 +391,9 @@ impl Flow {
                 Err(_) => continue,
             };
             let is_ping = matches!(self.sockets, Sockets::Ping { .. });
-            let payload = if is_ping { echo_reply(&buffer[..length], self.number) } else { Some(&buffer[..length]) };
+            let v6 = self.spec.from.address.is_ipv6();
+            let payload =
+                if is_ping { echo_reply(&buffer[..length], v6, self.number) } else { Some(&buffer[..length]) };
             let Some(payload) = payload else { continue };
             let Some(probe) = Probe::read(payload).filter(|probe| probe.flow == u32::from(self.number)) else {
                 continue;
@@ -426,14 +429,11 @@ impl Flow {
         if at > clock.time() || at >= self.sending.end {
             return false;
         }
-        // RFC 792: type 8, code 0, checksum, identifier, sequence number, data.
-        const HEADER: usize = 8;
         let size = usize::try_from(size).unwrap_or(PROBE_LEN).max(PROBE_LEN);
-        let mut message = vec![0; HEADER + size];
-        message[0] = 8;
-        message[4..6].copy_from_slice(&self.number.to_be_bytes());
-        message[6..8].copy_from_slice(&(self.sent_packets as u16).to_be_bytes());
-        self.send_probe(clock, &mut message, HEADER);
+        let mut message = vec![0; ECHO_LEN + size];
+        let echo = Echo { reply: false, identifier: self.number, sequence: self.sent_packets as u16 };
+        message[..ECHO_LEN].copy_from_slice(&echo.to_bytes(self.spec.to.address.is_ipv6()));
+        self.send_probe(clock, &mut message, ECHO_LEN);
         true
     }
 
@@ -447,6 +447,7 @@ impl Flow {
         let result = match &self.sockets {
             Sockets::Udp { source, .. } => source.send(message),
             Sockets::Ping { socket } => {
+                // The kernel fills ICMPv6's in, which has a pseudo-header (RFC 3542 3.1).
                 let sum = checksum(message);
                 message[2..4].copy_from_slice(&sum.to_be_bytes());
                 socket.send(message)
@@ -463,11 +464,12 @@ impl Flow {
     }
 }
 
-/// The data of an echo reply (RFC 792) to this identifier, out of an IPv4 packet.
-fn echo_reply(packet: &[u8], identifier: u16) -> Option<&[u8]> {
-    let message = packet.get(usize::from(packet.first()? & 0x0f) * 4..)?;
-    let (header, data) = message.split_first_chunk::<8>()?;
-    (header[0] == 0 && header[4..6] == identifier.to_be_bytes()).then_some(data)
+/// The data of an echo reply to this identifier, as a raw socket gives it: behind the IPv4 header
+/// (raw(7)), without the IPv6 header (RFC 3542 3).
+fn echo_reply(packet: &[u8], v6: bool, identifier: u16) -> Option<&[u8]> {
+    let header = if v6 { 0 } else { usize::from(packet.first()? & 0x0f) * 4 };
+    let (echo, data) = Echo::parse(packet.get(header..)?, v6)?;
+    (echo.reply && echo.identifier == identifier).then_some(data)
 }
 
 /// Takes what a stream has, without copying it out of the kernel.
@@ -504,10 +506,20 @@ fn make(doing: &str, end: &End, build: impl FnOnce() -> io::Result<Socket> + Sen
         .map_err(|source| EndpointError::Socket { doing: format!("{doing} ({})", end.address), source })
 }
 
+/// A socket of the address's family, whose packets have the code point.
+fn socket(address: IpAddr, kind: Type, protocol: Protocol, dscp: u8) -> io::Result<Socket> {
+    let socket = Socket::new(Domain::for_address((address, 0).into()), kind.nonblocking(), Some(protocol))?;
+    let class = u32::from(dscp) << 2;
+    match address {
+        IpAddr::V4(_) => socket.set_tos_v4(class)?,
+        IpAddr::V6(_) => socket.set_tclass_v6(class)?,
+    }
+    Ok(socket)
+}
+
 fn tcp_source(from: &End, congestion: &str, dscp: u8) -> Result<Socket, EndpointError> {
     let socket = make("make a TCP socket", from, || {
-        let socket = Socket::new(Domain::IPV4, Type::STREAM.nonblocking(), Some(Protocol::TCP))?;
-        socket.set_tos_v4(u32::from(dscp) << 2)?;
+        let socket = socket(from.address, Type::STREAM, Protocol::TCP, dscp)?;
         socket.bind(&SocketAddr::from((from.address, 0)).into())?;
         // When the cell ends nobody waits for what is in flight.
         socket.set_linger(Some(std::time::Duration::ZERO))?;
@@ -519,7 +531,7 @@ fn tcp_source(from: &End, congestion: &str, dscp: u8) -> Result<Socket, Endpoint
 
 fn tcp_listener(to: &End, port: u16, congestion: &str) -> Result<Socket, EndpointError> {
     let socket = make("listen on a TCP socket", to, || {
-        let socket = Socket::new(Domain::IPV4, Type::STREAM.nonblocking(), Some(Protocol::TCP))?;
+        let socket = socket(to.address, Type::STREAM, Protocol::TCP, 0)?;
         socket.bind(&SocketAddr::from((to.address, port)).into())?;
         socket.set_linger(Some(std::time::Duration::ZERO))?;
         socket.listen(1)?;
@@ -540,25 +552,24 @@ fn set_congestion(socket: &Socket, name: &str) -> Result<(), EndpointError> {
     })
 }
 
-fn udp_sink(to: SocketAddrV4) -> io::Result<Socket> {
-    let socket = Socket::new(Domain::IPV4, Type::DGRAM.nonblocking(), Some(Protocol::UDP))?;
+fn udp_sink(to: SocketAddr) -> io::Result<Socket> {
+    let socket = socket(to.ip(), Type::DGRAM, Protocol::UDP, 0)?;
     socket.set_recv_buffer_size(4 << 20)?;
     socket.bind(&to.into())?;
     crate::arrival::stamp_arrivals(&socket.as_fd())?;
     Ok(socket)
 }
 
-fn udp_source(from: SocketAddrV4, to: SocketAddrV4, dscp: u8) -> io::Result<Socket> {
-    let socket = Socket::new(Domain::IPV4, Type::DGRAM.nonblocking(), Some(Protocol::UDP))?;
-    socket.set_tos_v4(u32::from(dscp) << 2)?;
+fn udp_source(from: SocketAddr, to: SocketAddr, dscp: u8) -> io::Result<Socket> {
+    let socket = socket(from.ip(), Type::DGRAM, Protocol::UDP, dscp)?;
     socket.bind(&from.into())?;
     socket.connect(&to.into())?;
     Ok(socket)
 }
 
-fn icmp(from: Ipv4Addr, to: Ipv4Addr, dscp: u8) -> io::Result<Socket> {
-    let socket = Socket::new(Domain::IPV4, Type::RAW.nonblocking(), Some(Protocol::ICMPV4))?;
-    socket.set_tos_v4(u32::from(dscp) << 2)?;
+fn icmp(from: IpAddr, to: IpAddr, dscp: u8) -> io::Result<Socket> {
+    let protocol = if from.is_ipv6() { Protocol::ICMPV6 } else { Protocol::ICMPV4 };
+    let socket = socket(from, Type::RAW, protocol, dscp)?;
     socket.bind(&SocketAddr::from((from, 0)).into())?;
     socket.connect(&SocketAddr::from((to, 0)).into())?;
     crate::arrival::stamp_arrivals(&socket.as_fd())?;

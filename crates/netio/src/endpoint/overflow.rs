@@ -55,8 +55,11 @@ pub(super) fn refused(socket: &Socket) -> io::Result<u64> {
 }
 
 fn count(namespace: &Namespace) -> Option<u64> {
-    let table = namespace.run(|| fs::read_to_string("/proc/thread-self/net/snmp")).ok()?.ok()?;
-    parse(&table)
+    let tables =
+        namespace.run(|| ["snmp", "snmp6"].map(|name| fs::read_to_string(format!("/proc/thread-self/net/{name}"))));
+    let [v4, v6] = tables.ok()?;
+    // A kernel without IPv6 has no table of it.
+    Some(parse(&v4.ok()?)? + v6.map_or(Some(0), |table| parse_v6(&table))?)
 }
 
 /// `RcvbufErrors` and `MemErrors` of UDP; a line of names stands before the line of counts.
@@ -66,6 +69,15 @@ fn parse(table: &str) -> Option<u64> {
     let counts: Vec<u64> = counts.split_ascii_whitespace().map_while(|count| count.parse().ok()).collect();
     let at = |wanted: &str| counts.get(names.split_ascii_whitespace().position(|name| name == wanted)?).copied();
     Some(at("RcvbufErrors")? + at("MemErrors").unwrap_or(0))
+}
+
+/// The same over IPv6, where each line is a name and its count.
+fn parse_v6(table: &str) -> Option<u64> {
+    let at = |wanted: &str| {
+        let mut lines = table.lines().map(str::split_ascii_whitespace);
+        lines.find_map(|mut line| (line.next()? == wanted).then(|| line.next()?.parse::<u64>().ok())?)
+    };
+    Some(at("Udp6RcvbufErrors")? + at("Udp6MemErrors").unwrap_or(0))
 }
 
 #[cfg(test)]
@@ -78,6 +90,12 @@ mod tests {
         let table = "Icmp: InMsgs\nIcmp: 3\nUdp: InDatagrams RcvbufErrors InCsumErrors MemErrors\nUdp: 9 4 7 1\n";
         assert_eq!(parse(table), Some(5));
         assert_eq!(parse("Udp: InDatagrams\nUdp: 9\n"), None);
+        let table = "Ip6InReceives\t3\nUdp6RcvbufErrors      \t2\nUdp6InCsumErrors 7\nUdp6MemErrors 1\n";
+        assert_eq!(parse_v6(table), Some(3));
+        assert_eq!(parse_v6("Ip6InReceives 3\n"), None);
+        let table = "Ip6InReceives\t3\nUdp6RcvbufErrors      \t2\nUdp6InCsumErrors 7\nUdp6MemErrors 1\n";
+        assert_eq!(parse_v6(table), Some(3));
+        assert_eq!(parse_v6("Ip6InReceives 3\n"), None);
     }
 
     #[test]
@@ -87,15 +105,17 @@ mod tests {
             Err(error) => return eprintln!("skipped: {error}"),
         };
         namespace.configure(|net| net.up("lo")).unwrap();
-        let watch = Overflow::watch([namespace.clone(), namespace.clone()].into_iter());
-        assert_eq!(watch.datagrams(), Some(0));
-        let socket = namespace.run(|| UdpSocket::bind("127.0.0.1:0").unwrap()).unwrap();
-        socket2::SockRef::from(&socket).set_recv_buffer_size(1).unwrap();
-        let address = socket.local_addr().unwrap();
-        for _ in 0..100 {
-            socket.send_to(&[0; 1_000], address).unwrap();
+        for address in ["127.0.0.1:0", "[::1]:0"] {
+            let watch = Overflow::watch([namespace.clone(), namespace.clone()].into_iter());
+            assert_eq!(watch.datagrams(), Some(0));
+            let socket = namespace.run(|| UdpSocket::bind(address).unwrap()).unwrap();
+            socket2::SockRef::from(&socket).set_recv_buffer_size(1).unwrap();
+            let address = socket.local_addr().unwrap();
+            for _ in 0..100 {
+                socket.send_to(&[0; 1_000], address).unwrap();
+            }
+            let lost = watch.datagrams().unwrap();
+            assert!(lost > 0 && lost < 100, "{lost} at {address}");
         }
-        let lost = watch.datagrams().unwrap();
-        assert!(lost > 0 && lost < 100, "{lost}");
     }
 }

@@ -39,7 +39,7 @@ impl Target {
         let target = Self { path, at };
         let parts: Vec<&str> = target.path.iter().map(String::as_str).collect();
         match parts[..] {
-            ["path"] | ["traffic"] | ["measure", _] => Ok(target),
+            ["path"] | ["ip"] | ["traffic"] | ["measure", _] => Ok(target),
             ["name" | "description" | "seed"] if scope == Scope::Change => Ok(target),
             [group @ ("links" | "traffic"), ALL, _, ..] => names(root, group)
                 .next()
@@ -71,14 +71,14 @@ impl Target {
                 ))
             }
             _ => {
-                let valid = names(root, "links").chain(["links", "traffic", "path", "paths", "measure"]);
+                let valid = names(root, "links").chain(["links", "traffic", "ip", "path", "paths", "measure"]);
                 let whole = ["name", "description", "seed"].into_iter().filter(|_| scope == Scope::Change);
                 Err(fields::unknown(notes, at, "key", parts[0], valid.chain(whole), " to assign to"))
             }
         }
     }
 
-    /// Whether this picks traffic entries or the path by name.
+    /// Whether this picks traffic entries or the path by name, or the version of IP.
     pub(crate) fn is_selector(&self) -> bool {
         self.path.len() == 1
     }

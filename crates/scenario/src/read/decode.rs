@@ -2,7 +2,7 @@
 
 use engine::{Random, Span};
 
-use crate::plan::{Cell, Flow, Link, Path, Plan};
+use crate::plan::{Cell, ETHERNET_MTU, Flow, IpVersion, Link, Path, Plan, vxlan_overhead};
 use crate::profiles::{PROFILES, profile};
 use crate::read::assign::{Scope, Target};
 use crate::read::fields::{self, Fields};
@@ -220,7 +220,7 @@ impl Decoder<'_> {
             profile(name).ok_or_else(|| fields::unknown(notes, node.at, "profile", name, names(), ""))
         });
         let profile = profile?;
-        let cx = pipe::Context { notes, traces: self.traces, packet: largest_packet(path) };
+        let cx = pipe::Context { notes, traces: self.traces, packet: u64::from(path.largest_packet()) };
         let (up, down) = pipe::directions(cx, fields, profile)?;
         Ok(Link {
             name: name.to_owned(),
@@ -248,6 +248,9 @@ impl Decoder<'_> {
     /// The path that is taken.
     fn path(&self, top: &Fields<'_>) -> Result<Path, Noted> {
         let notes = self.notes;
+        const VERSIONS: [(&str, IpVersion); 2] = [("4", IpVersion::V4), ("6", IpVersion::V6)];
+        let ip = top.with("ip", |notes, node| fields::choice(notes, node, "version of IP", &VERSIONS))?;
+        let ip = ip.unwrap_or_default();
         let entries = top.with("paths", |notes, node| fields::map(notes, node, "`paths`"))?.unwrap_or_default();
         let paths: Vec<_> = entries
             .iter()
@@ -259,15 +262,17 @@ impl Decoder<'_> {
                     let problem = Problem::new(both.key_at, "a VXLAN path has its MTU inside");
                     return Err(notes.note(problem.remedy("write `{vxlan: {mtu: 1440}}`")));
                 }
+                let least = u64::from(ip.least_mtu());
                 let mtu =
-                    inner.unwrap_or(fields).with("mtu", |notes, node| fields::integer(notes, node, 576..=9_000))?;
-                let default = if inner.is_some() { 1_500 - VXLAN_OVERHEAD } else { 1_500 };
-                Ok(Path { name: name.to_owned(), mtu: mtu.map_or(default, |mtu| mtu as u16), vxlan: inner.is_some() })
+                    inner.unwrap_or(fields).with("mtu", |notes, node| fields::integer(notes, node, least..=9_000))?;
+                let default = ETHERNET_MTU - inner.map_or(0, |_| vxlan_overhead(ip));
+                let mtu = mtu.map_or(default, |mtu| mtu as u16);
+                Ok(Path { name: name.to_owned(), ip, mtu, vxlan: inner.is_some() })
             })
             .collect();
         let mut paths: Vec<Path> = paths.into_iter().collect::<Result<_, Noted>>()?;
         if paths.is_empty() {
-            paths.push(Path { name: "host".to_owned(), mtu: 1_500, vxlan: false });
+            paths.push(Path::host(ip));
         }
         let names = || paths.iter().map(|path| path.name.as_str());
         match (top.get("path"), paths.as_slice()) {
@@ -342,14 +347,7 @@ impl Decoder<'_> {
     }
 }
 
-/// What VXLAN over IPv4 adds to a packet (RFC 7348 5): inner Ethernet 14, VXLAN 8, UDP 8, IP 20.
-const VXLAN_OVERHEAD: u16 = 50;
 const MOST_INTERVALS: u64 = 100_000;
-
-/// The largest packet on the links, in bytes.
-fn largest_packet(path: &Path) -> u64 {
-    u64::from(path.mtu) + if path.vxlan { u64::from(VXLAN_OVERHEAD) } else { 0 }
-}
 
 /// The cells of all repeats, with their numbers and seeds.
 fn repeated(points: &[Cell], repeats: u64, seed: u64) -> Vec<Cell> {

@@ -205,9 +205,10 @@ impl Decoder<'_> {
         Ok(Ping { interval: interval?.unwrap_or(Span::from_secs(1)), size: size? })
     }
 
-    /// A payload that fits into one packet: IPv4's and UDP's (or ICMP's) headers take 28 bytes.
+    /// A payload that fits into one packet behind the headers of IP and of UDP or ICMP echo, which
+    /// have 8 bytes.
     fn payload(&self, node: Option<&Node>, path: &Path, least: u64, default: u64) -> Result<Size, Noted> {
-        let most = u64::from(path.mtu) - 28;
+        let most = u64::from(path.mtu - path.ip.header()) - 8;
         node.map_or(Ok(Size::from_bytes(default)), |node| fields::size(self.notes, node, least..=most))
     }
 }

@@ -74,6 +74,7 @@ pub(crate) static SCENARIO: Table = Table {
         key("name", "ship-to-shore", "Name of the scenario and of its results. Required."),
         key("description", "free text", "What it is for."),
         key("seed", "7", "Seed of every random stream. Drawn and printed if absent."),
+        key("ip", "6 or 4", "Version of the Internet Protocol under everything; 4 if absent."),
         key("sites", "[ship, shore]", "Names of the sites. Required."),
         key("links", "{radio: {…}}", "Links by name. Required."),
         key("paths", "{host: {mtu: 1440}}", "Paths by name; one called `host` with an MTU of 1500 if absent."),
@@ -296,7 +297,11 @@ pub(crate) static PATH: Table = Table {
 
 pub(crate) static VXLAN: Table = Table {
     what: "a VXLAN path",
-    keys: &[key("mtu", "1440", "MTU inside the tunnel; 1450 if absent. The link carries 50 bytes more.")],
+    keys: &[key(
+        "mtu",
+        "1440",
+        "MTU inside the tunnel; 1450 if absent (1430 with `ip: 6`). The link carries 50 (70) bytes more.",
+    )],
 };
 
 pub(crate) static FLOW: Table = Table {
@@ -307,7 +312,7 @@ pub(crate) static FLOW: Table = Table {
         key("service", "ais", "A maritime service: TCP at the service's rate; `tcp` may say more."),
         key("tcp", "{rate: 2Mbit/s}", "A TCP connection."),
         key("udp", "{rate: 64kbit/s, size: 200B}", "Datagrams at a constant rate."),
-        key("ping", "{interval: 200ms}", "ICMP echo requests."),
+        key("ping", "{interval: 200ms}", "ICMP echo requests (ICMPv6 with `ip: 6`)."),
         key("start", "2s", "When it starts, from the start of the cell; at once if absent."),
         key("stop", "8s", "When it stops; at the end if absent."),
         key("dscp", "46", "Differentiated services code point of its packets; 0 if absent."),

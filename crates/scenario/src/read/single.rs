@@ -5,7 +5,7 @@ use std::path::Path as FilePath;
 use link::{Change, DirectionConfig, PipeConfig};
 use queue::Discipline;
 
-use crate::plan::{Link, Path};
+use crate::plan::{IpVersion, Link, Path};
 use crate::read::assign;
 use crate::read::decode::Decoder;
 use crate::read::fields;
@@ -129,7 +129,7 @@ fn make(notes: &Notes, name: &str, profile: Option<&str>, changes: &[String]) ->
     }
     let read = |file: &str| read_beside(FilePath::new(""), file);
     let traces = Traces::new(&read);
-    let path = Path { name: "host".to_owned(), mtu: 1_500, vxlan: false };
+    let path = Path::host(IpVersion::V4);
     let link = Decoder { notes, traces: &traces }.link(name, &node, &sites, &path)?;
     Ok((link, paths))
 }

@@ -5,7 +5,6 @@ use link::{ConfigError, Direction, DirectionConfig, PipeConfig, RateModel};
 use measure::{CellRecord, FlowRecord, Health, Observation, PipeRecord};
 
 use crate::plan::{Cell, Flow, TcpEngine, Traffic};
-use crate::topology::VXLAN_OVERHEAD;
 
 /// How long a cell waits for its connections. Linux tries again after 1, 2, 3, 4, 5 and 7 s, so that at
 /// 10 % loss both ways one connection in 50,000 is missed.
@@ -19,7 +18,7 @@ const DRAIN_MARGIN: Span = Span::from_millis(500);
 /// How long the last datagrams of a cell may take to arrive: there and back over every link, each
 /// with a full queue, where that is known.
 pub(crate) fn drain(cell: &Cell) -> Span {
-    let longest_packet = u64::from(cell.path.mtu + VXLAN_OVERHEAD);
+    let longest_packet = u64::from(cell.path.largest_packet());
     let slowest = |direction: &DirectionConfig| {
         let pipes = direction.branches.iter().map(|branch| &branch.pipe).chain([&direction.pipe]);
         pipes.map(|pipe| passage(pipe, longest_packet)).try_fold(Span::ZERO, |longest, span| Some(longest.max(span?)))
@@ -157,8 +156,8 @@ mod tests {
         let margin = DRAIN_MARGIN;
         assert_eq!(drained("profile: perfect"), margin);
         assert_eq!(drained("delay: 100ms"), margin + Span::from_millis(200));
-        // Two queues of 8 packets, and one in transmission, each of 1,550 bytes in 12.4 ms.
-        let waiting = Span::from_micros(12_400).times(2 * 9);
+        // Two queues of 8 packets, and one in transmission, each of 1,500 bytes in 12 ms.
+        let waiting = Span::from_millis(12).times(2 * 9);
         assert_eq!(drained("rate: 1Mbit/s, queue: 8"), margin + waiting);
         assert_eq!(drained("delay: 60s"), DRAIN_LIMIT);
         assert_eq!(drained("delay: {normal: {mean: 1ms, deviation: 1ms}}"), DRAIN_LIMIT);

@@ -3,7 +3,7 @@
 //! A site is a namespace. Each of its link ends is an interface the emulator holds the other side
 //! of. With an overlay the applications stand in a namespace of their own (the pod), joined by a
 //! veth pair to a bridge in the site, and the bridge by VXLAN to the other sites' bridges. Neighbours are
-//! entered for good, so that no ARP crosses a link, and IPv6 is off, so that nothing else does.
+//! entered for good and IPv6 is off or quiet, so that neither ARP nor anything of IPv6's crosses a link.
 
 use std::net::IpAddr;
 
@@ -13,12 +13,12 @@ use netio::clock::Epoch;
 use netio::endpoint::{End, FlowKind, FlowSpec};
 use netio::executor::{CellSpec, CellWire};
 use netio::port::{self, Wire};
-use netio::site::{Namespace, Vxlan};
+use netio::site::{Namespace, Net, Vxlan};
 
 use super::{CellError, late_limit};
 use crate::plan::{Cell, Flow, Traffic};
 use crate::run::cell;
-use crate::topology::{Topology, VNI};
+use crate::topology::{Topology, VNI, host_prefix};
 
 /// A cell that is ready to be driven.
 pub(super) struct Built {
@@ -82,8 +82,8 @@ pub(super) fn flow_spec(flow: &Flow, applications: &[End]) -> FlowSpec {
     FlowSpec { from, to, start: flow.start, stop: flow.stop, dscp: flow.dscp, kind }
 }
 
-fn site_network(net: &netio::site::Net, topology: &Topology, site: usize) -> Result<Vec<Wire>, SetupError> {
-    let address = IpAddr::V4(topology.sites[site].address);
+fn site_network(net: &Net, topology: &Topology, site: usize) -> Result<Vec<Wire>, SetupError> {
+    let address = topology.sites[site].address;
     net.up("lo")?;
     let mut wires = Vec::new();
     for &(link, side) in &topology.sites[site].ends {
@@ -94,14 +94,14 @@ fn site_network(net: &netio::site::Net, topology: &Topology, site: usize) -> Res
             ..port::Options::new(&name)
         };
         wires.push(net.wire(&options)?.0);
-        net.ipv6(&name, false)?;
-        net.address(&name, address, 32)?;
+        quieten(net, &name, address)?;
+        net.address(&name, address, host_prefix(address))?;
         net.up(&name)?;
     }
     for route in &topology.sites[site].routes {
-        let (name, to) = (interface(route.link), IpAddr::V4(topology.sites[route.to].address));
+        let (name, to) = (interface(route.link), topology.sites[route.to].address);
         net.neighbour(&name, to, topology.hop(route).1)?;
-        net.route(to, 32, None, &name)?;
+        net.route(to, host_prefix(to), None, &name)?;
     }
     if topology.sites[site].ends.len() > 1 {
         net.forwarding()?;
@@ -118,7 +118,7 @@ fn pod(site: &Namespace, cell: &Cell, topology: &Topology, number: usize) -> Res
     site.configure(|net| {
         net.veth("pod", &inside, "eth0")?;
         net.bridge("overlay")?;
-        net.vxlan("vxlan", &Vxlan { id: VNI, local: here.address.into(), ttl: 64 })?;
+        net.vxlan("vxlan", &Vxlan { id: VNI, local: here.address, ttl: 64 })?;
         for name in ["pod", "vxlan"] {
             net.mtu(name, mtu)?;
             net.ipv6(name, false)?;
@@ -128,26 +128,32 @@ fn pod(site: &Namespace, cell: &Cell, topology: &Topology, number: usize) -> Res
         net.ipv6("overlay", false)?;
         net.up("overlay")?;
         for (to, pod) in others() {
-            net.tunnel("vxlan", pod.mac, topology.sites[to].address.into())?;
+            net.tunnel("vxlan", pod.mac, topology.sites[to].address)?;
         }
         Ok(())
     })?;
     inside.configure(|net| {
         net.up("lo")?;
         net.mtu("eth0", mtu)?;
-        net.ipv6("eth0", false)?;
         if let Some(pod) = here.pod {
             net.mac("eth0", pod.mac)?;
-            net.address("eth0", pod.address.into(), 32)?;
+            quieten(net, "eth0", pod.address)?;
+            net.address("eth0", pod.address, host_prefix(pod.address))?;
         }
         net.up("eth0")?;
         for (_, pod) in others() {
-            net.neighbour("eth0", pod.address.into(), pod.mac)?;
-            net.route(pod.address.into(), 32, None, "eth0")?;
+            net.neighbour("eth0", pod.address, pod.mac)?;
+            net.route(pod.address, host_prefix(pod.address), None, "eth0")?;
         }
         Ok(())
     })?;
     Ok(inside)
+}
+
+/// Keeps an interface that is down from sending anything of IPv6's by itself; it may have `address`
+/// then.
+fn quieten(net: &Net, name: &str, address: IpAddr) -> Result<(), SetupError> {
+    if address.is_ipv6() { net.quiet_ipv6(name) } else { net.ipv6(name, false) }
 }
 
 /// Interfaces are numbered: a link's name may be too long for one.

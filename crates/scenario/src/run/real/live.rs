@@ -17,7 +17,7 @@ use netio::port::{Packet, Wire};
 use netio::process;
 
 use super::{Built, CellError, late_limit};
-use crate::plan::{self, Cell, Path};
+use crate::plan::{self, Cell, IpVersion, Path};
 use crate::read::link_changes;
 use crate::run::cell;
 
@@ -137,7 +137,7 @@ impl Live {
             seed: self.seed,
             sites: vec!["ship".into(), "shore".into()],
             links: vec![self.link.clone()],
-            path: Path { name: "host".into(), mtu: 1500, vxlan: false },
+            path: Path::host(IpVersion::V4),
             flows: Vec::new(),
             duration: Span::ZERO,
             interval: Span::ZERO,
