@@ -111,6 +111,7 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+pub mod characters;
 mod config;
 mod counters;
 mod delay;
@@ -123,6 +124,7 @@ mod select;
 pub mod trace;
 mod validate;
 
+pub use characters::{CharacterLine, LineChange, LineConfig};
 pub use config::{
     Branch, DelayModel, DirectionConfig, Empirical, GilbertElliott, LossAt, LossModel, LossTrace, Markov4,
     Opportunities, PipeConfig, RateModel, Selector, Timeline,

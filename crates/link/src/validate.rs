@@ -264,11 +264,11 @@ impl ConfigError {
     }
 }
 
-fn chance(field: &'static str, value: f64) -> Result<(), ConfigError> {
+pub(crate) fn chance(field: &'static str, value: f64) -> Result<(), ConfigError> {
     check((0.0..=1.0).contains(&value), field, value, "0 to 1")
 }
 
-fn check(
+pub(crate) fn check(
     holds: bool,
     field: &'static str,
     value: impl fmt::Display,

@@ -95,6 +95,45 @@ pub(crate) struct Ready {
     pub(crate) trouble: bool,
 }
 
+impl AsFd for Epoll {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+/// A descriptor that is readable once a time has passed.
+#[derive(Debug)]
+pub(crate) struct Timer(OwnedFd);
+
+impl Timer {
+    pub(crate) fn new() -> io::Result<Self> {
+        // SAFETY: no pointers; the result is checked and owned by nobody else.
+        let fd = check(unsafe { libc::timerfd_create(libc::CLOCK_MONOTONIC, libc::TFD_CLOEXEC | libc::TFD_NONBLOCK) })?;
+        // SAFETY: as above.
+        Ok(Self(unsafe { OwnedFd::from_raw_fd(fd) }))
+    }
+
+    /// Readable `after` from now (not zero), once; what was set before is forgotten.
+    pub(crate) fn set(&self, after: Span) -> io::Result<()> {
+        let value = libc::itimerspec { it_interval: timespec(Span::ZERO), it_value: timespec(after) };
+        // SAFETY: the kernel reads one itimerspec, ours, and is asked to write none.
+        check(unsafe { libc::timerfd_settime(self.0.as_raw_fd(), 0, &raw const value, std::ptr::null_mut()) })?;
+        Ok(())
+    }
+
+    pub(crate) fn clear(&self) {
+        let mut count = 0u64;
+        // SAFETY: reads eight bytes to `count`. It fails only if the time has not come.
+        unsafe { libc::read(self.0.as_raw_fd(), (&raw mut count).cast(), size_of_val(&count)) };
+    }
+}
+
+impl AsFd for Timer {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
 /// A descriptor that is readable once somebody notified it.
 #[derive(Debug)]
 pub(crate) struct EventFd(OwnedFd);

@@ -15,6 +15,7 @@
 //! without room drops instead of pushing back (seen up to Linux 6.18), and a veth has none. On the
 //! way in there is no queue: a write runs the site's receive path at once.
 
+pub mod line;
 mod packet;
 mod tap;
 
@@ -28,6 +29,7 @@ use crate::error::SetupError;
 use crate::offload;
 use crate::site::{Mac, Net};
 
+pub use line::Line;
 pub use packet::Packet;
 pub use tap::Tap;
 
@@ -47,6 +49,8 @@ pub enum Wire {
     Tap(Tap),
     /// By a packet socket on the far end of a veth pair, or on an interface of the machine.
     Packet(Packet),
+    /// By a line that carries characters: no frames, but runs of them.
+    Line(Line),
 }
 
 /// What kind of wire is wanted.
@@ -158,6 +162,7 @@ impl Wire {
         match self {
             Self::Tap(tap) => tap.receive(scratch, pool, out, limit),
             Self::Packet(socket) => Ok(socket.receive(scratch, pool, out, limit)),
+            Self::Line(line) => Ok(line.receive(pool, out, limit)),
         }
     }
 
@@ -167,6 +172,7 @@ impl Wire {
         match self {
             Self::Tap(tap) => tap.send(scratch, packets),
             Self::Packet(socket) => socket.send(scratch, packets),
+            Self::Line(line) => line.send(packets),
         }
     }
 
@@ -180,10 +186,12 @@ impl Wire {
         match self {
             Self::Tap(tap) => tap.recover(),
             Self::Packet(socket) => socket.recover(),
+            // What goes away and comes back is watched inside.
+            Self::Line(_) => Ok(()),
         }
     }
 
-    /// Frames the kernel dropped for want of room, between the site and us, since the wire was
+    /// Frames (of a line: characters) the kernel dropped for want of room, between the site and us, since the wire was
     /// made; see the module's docs.
     ///
     /// # Errors
@@ -193,6 +201,7 @@ impl Wire {
         match self {
             Self::Tap(tap) => tap.drops(),
             Self::Packet(socket) => socket.drops(),
+            Self::Line(line) => Ok(line.drops()),
         }
     }
 }
@@ -202,6 +211,7 @@ impl AsFd for Wire {
         match self {
             Self::Tap(tap) => tap.as_fd(),
             Self::Packet(socket) => socket.as_fd(),
+            Self::Line(line) => line.as_fd(),
         }
     }
 }

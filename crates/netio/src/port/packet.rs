@@ -80,6 +80,16 @@ impl Packet {
         Ok(Self { socket, ring, dropped: 0, hub: None })
     }
 
+    /// Takes an interface of the namespace the calling thread is in; needs `CAP_NET_RAW` there.
+    ///
+    /// # Errors
+    ///
+    /// If there is no such interface, or the privilege is missing.
+    pub fn interface_here(name: &str) -> Result<Self, SetupError> {
+        let (socket, ring) = open(name, 64)?;
+        Ok(Self { socket, ring, dropped: 0, hub: None })
+    }
+
     pub(super) fn receive(
         &mut self,
         scratch: &mut Scratch,
