@@ -5,11 +5,12 @@ use core::time::Duration;
 
 use crate::bits::Reader;
 use crate::cid::{CidSpace, MAX_CID};
-use crate::error::{CompressError, FeedbackError};
+use crate::error::{CompressError, FeedbackError, SegmentError};
 use crate::feedback::{self, Feedback};
 use crate::headers::Headers;
 use crate::packet_type::PacketType;
 use crate::profile::{Profile, ProfileSet};
+use crate::segment::Segments;
 use crate::table::{Entry, Table};
 use crate::uncompressed;
 use crate::wlsb::MAX_WINDOW;
@@ -278,6 +279,15 @@ impl Compressor {
             result = result.and(taken);
         }
         result
+    }
+
+    /// Cuts `packet`, one that [`compress`](Self::compress) gave, into segments of up to `longest` octets for
+    /// a link whose frames are too small for it. Nothing else may be sent between them.
+    ///
+    /// # Errors
+    /// [`SegmentError`] if the channel's MRRU does not allow it, or segments of that length carry nothing.
+    pub fn segments<'a>(&self, packet: &'a [u8], longest: usize) -> Result<Segments<'a>, SegmentError> {
+        Segments::new(packet, longest, self.config.mrru)
     }
 
     /// Counts since the compressor was made.

@@ -5,10 +5,11 @@ use core::time::Duration;
 
 use crate::bits::Reader;
 use crate::cid::{CidSpace, Incoming, PADDING};
-use crate::error::{DecompressError, Malformed, SegmentError};
+use crate::error::{DecompressError, Malformed};
 use crate::feedback::{self, FeedbackQueue};
 use crate::packet_type::PacketType;
 use crate::profile::{Profile, ProfileSet};
+use crate::segment::{self, Reassembler};
 use crate::uncompressed;
 
 /// What a decompressor is told about its channel.
@@ -86,7 +87,7 @@ pub struct DecompressorCounters {
     pub crc_failures: u64,
     /// Headers that passed their CRC and not the transport checksum.
     pub checksum_failures: u64,
-    /// Segments of no use.
+    /// Segments of no use, and units that were broken off.
     pub segment_errors: u64,
     /// Contexts repaired without the compressor's help (RFC 3095 5.3.2.2.4 and 5.3.2.2.5).
     pub repairs: u64,
@@ -138,6 +139,7 @@ pub struct Decompressor {
     contexts: Vec<Option<Context>>,
     feedback: FeedbackQueue,
     piggybacked: Vec<u8>,
+    segments: Reassembler,
     counters: DecompressorCounters,
 }
 
@@ -147,6 +149,7 @@ impl Decompressor {
     pub fn new(config: DecompressorConfig) -> Self {
         let space = CidSpace::new(config.max_cid);
         Self {
+            segments: Reassembler::new(config.mrru),
             config,
             space,
             contexts: Vec::new(),
@@ -203,7 +206,10 @@ impl Decompressor {
         let mut reader = Reader::new(data);
         loop {
             match reader.rest() {
-                [] => return Err(DecompressError::NoPacket),
+                [] => {
+                    self.abort_segments();
+                    return Err(DecompressError::NoPacket);
+                }
                 [PADDING, ..] => {
                     reader.take(1).map_err(DecompressError::Framing)?;
                 }
@@ -219,10 +225,26 @@ impl Decompressor {
 
     /// A packet behind padding and feedback: a segment or forward information (RFC 3095 5.2.6, steps 5 to 8).
     fn dispatch(&mut self, now: Duration, rest: &[u8], out: &mut Vec<u8>) -> Result<DecompressInfo, DecompressError> {
-        if rest[0] & 0b1111_1110 == 0b1111_1110 {
-            return Err(DecompressError::Segment(SegmentError::Off));
+        if !segment::is_segment(rest[0]) {
+            self.abort_segments();
+            return self.forward(now, rest, out);
         }
-        self.forward(now, rest, out)
+        if !self.segments.push(rest).map_err(DecompressError::Segment)? {
+            return Err(DecompressError::SegmentTaken);
+        }
+        let unit = self.segments.take_unit();
+        // Padding, feedback and segments are not allowed in a unit; `forward` refuses the latter two.
+        let result = match unit.first() {
+            Some(&PADDING) => Err(DecompressError::Framing(Malformed::Misplaced)),
+            _ => self.forward(now, &unit, out),
+        };
+        self.segments.return_unit(unit);
+        result
+    }
+
+    /// A packet that is no segment: what waits for more is lost (RFC 3095 5.2.5.2).
+    fn abort_segments(&mut self) {
+        self.counters.segment_errors += u64::from(self.segments.abort());
     }
 
     /// Forward information: to its context.

@@ -109,6 +109,20 @@ pub enum SegmentError {
     /// The channel's MRRU is 0: no segmentation.
     #[error("segmentation is off (MRRU 0)")]
     Off,
+    /// The unit is longer than the channel's MRRU.
+    #[error("a unit of {unit} octets, over the MRRU of {mrru}: give both ends a larger one")]
+    TooLong {
+        /// Its octets so far, with the CRC.
+        unit: usize,
+        /// The channel's MRRU.
+        mrru: u16,
+    },
+    /// No packet, or segments too short to carry any of it.
+    #[error("no packet, or no room for it in a segment")]
+    TooShort,
+    /// The CRC of the reconstructed unit is wrong: a segment was lost or damaged.
+    #[error("the CRC of the reconstructed unit is wrong")]
+    Crc,
 }
 
 /// Why feedback was not used. What came before the faulty element was.

@@ -42,8 +42,10 @@ mod decompressor;
 mod error;
 mod feedback;
 mod headers;
+mod list;
 mod packet_type;
 mod profile;
+mod segment;
 mod table;
 mod uncompressed;
 mod wlsb;
@@ -53,3 +55,4 @@ pub use decompressor::{DecompressInfo, Decompressor, DecompressorConfig, Decompr
 pub use error::{CompressError, DecompressError, FeedbackError, Malformed, SegmentError};
 pub use packet_type::PacketType;
 pub use profile::{Profile, ProfileSet};
+pub use segment::Segments;
