@@ -28,14 +28,16 @@ impl Ends {
 
     fn segments(&mut self) -> Vec<Vec<u8>> {
         let mut rohc = Vec::new();
-        self.compressor.compress(NOW, &packet(), &mut rohc).unwrap();
-        let mut segments = self.compressor.segments(&rohc, 50).unwrap();
-        let mut all = vec![Vec::new()];
-        while segments.next(all.last_mut().unwrap()) {
-            all.push(Vec::new());
+        self.compressor.compress(NOW, &packet(), &mut rohc).expect("an IP packet");
+        let mut segments = self.compressor.segments(&rohc, 50).expect("below the MRRU");
+        let mut all = Vec::new();
+        loop {
+            let mut segment = Vec::new();
+            if !segments.next(&mut segment) {
+                return all;
+            }
+            all.push(segment);
         }
-        all.pop();
-        all
     }
 
     fn receive(&mut self, octets: &[u8]) -> Result<Vec<u8>, DecompressError> {

@@ -332,7 +332,7 @@ fn an_authentication_header_costs_its_data() {
     let mut ends = ends();
     for sn in 0..40u32 {
         let bytes = packets::ah(17, 7, 1000 + sn, sn as u8);
-        let (sent, behind) = through(&mut ends, 51, &bytes, 65_530 + sn & 0xffff, None);
+        let (sent, behind) = through(&mut ends, 51, &bytes, (65_530 + sn) & 0xffff, None);
         if sn >= 2 {
             assert_eq!((sent.len(), &behind[..]), (0, &[sn as u8; 12][..]));
         }
