@@ -1,0 +1,92 @@
+//! What a packet begins with, as far as compression is concerned.
+
+use wire::checksum;
+
+use crate::bits::Reader;
+
+/// IP headers that are looked at. Three levels of tunnels are more than is met; what lies deeper is
+/// payload, and the chain says that it ends early (RFC 3843 3.1).
+pub(crate) const MAX_IP: usize = 4;
+
+pub(crate) const IP_IN_IP: u8 = 4;
+pub(crate) const UDP: u8 = 17;
+pub(crate) const IPV6: u8 = 41;
+pub(crate) const ESP: u8 = 50;
+
+/// Where one IP header stands.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct IpAt {
+    /// Of its first octet in the packet.
+    pub(crate) at: usize,
+    pub(crate) is_v6: bool,
+    /// The protocol behind it (IPv4's protocol, IPv6's next header).
+    pub(crate) protocol: u8,
+}
+
+impl IpAt {
+    pub(crate) const fn len(self) -> usize {
+        if self.is_v6 { 40 } else { 20 }
+    }
+}
+
+/// The IP headers at the front of a packet that can be compressed: everything that a compressed
+/// header leaves out is what the decompressor will infer. Lengths agree with the packet's, IPv4
+/// headers have no options, a right checksum, and are no fragments.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Headers {
+    ip: [IpAt; MAX_IP],
+    count: usize,
+}
+
+impl Headers {
+    /// Reads as many IP headers as are compressible; none if the first is not.
+    pub(crate) fn parse(packet: &[u8]) -> Self {
+        let mut headers = Self::default();
+        let mut at = 0;
+        while headers.count < MAX_IP
+            && let Some(ip) = compressible(packet, at)
+        {
+            headers.ip[headers.count] = ip;
+            headers.count += 1;
+            at += ip.len();
+            if !matches!(ip.protocol, IP_IN_IP | IPV6) {
+                break;
+            }
+        }
+        headers
+    }
+
+    /// From the outermost inwards.
+    pub(crate) fn ip(&self) -> &[IpAt] {
+        &self.ip[..self.count]
+    }
+
+    /// The protocol behind the innermost header, and where it begins.
+    pub(crate) fn transport(&self) -> Option<(u8, usize)> {
+        self.ip().last().map(|ip| (ip.protocol, ip.at + ip.len()))
+    }
+}
+
+fn compressible(packet: &[u8], at: usize) -> Option<IpAt> {
+    let header = packet.get(at..)?;
+    match header.first()? >> 4 {
+        4 => {
+            let fixed = header.first_chunk::<20>()?;
+            let plain = fixed[0] == 0x45
+                && usize::from(u16::from_be_bytes([fixed[2], fixed[3]])) == header.len()
+                // The reserved flag, MF and the offset are not in the chains (RFC 3095 5.7.7.4).
+                && fixed[6] & 0xbf == 0
+                && fixed[7] == 0
+                && checksum::checksum(fixed) == 0;
+            plain.then_some(IpAt { at, is_v6: false, protocol: fixed[9] })
+        }
+        6 => {
+            let mut reader = Reader::new(header.first_chunk::<40>()?);
+            reader.take(4).ok()?;
+            let payload = reader.u16().ok()?;
+            let protocol = reader.u8().ok()?;
+            (usize::from(payload) + 40 == header.len()).then_some(IpAt { at, is_v6: true, protocol })
+        }
+        _ => None,
+    }
+}

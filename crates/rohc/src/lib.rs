@@ -1,0 +1,58 @@
+//! Robust header compression (ROHC): IP, UDP, RTP and ESP headers of 28 to 100 octets become 1 to 4.
+//!
+//! A [`Compressor`] and a [`Decompressor`] stand at the two ends of a link that delivers packets in
+//! order, loses some, and tells their lengths. Both are state machines without I/O: time is an
+//! argument, packets come and go as octets.
+//!
+//! ```
+//! use core::time::Duration;
+//! use rohc::{Compressor, CompressorConfig, Decompressor, DecompressorConfig, Profile};
+//!
+//! let mut compressor = Compressor::new(CompressorConfig::default());
+//! let mut decompressor = Decompressor::new(DecompressorConfig::default());
+//!
+//! // An IPv4 packet of a protocol that no profile knows goes as it is.
+//! let packet = [0x45, 0, 0, 20, 0, 0, 0x20, 0, 64, 132, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2];
+//! let (mut line, mut received) = (Vec::new(), Vec::new());
+//! let info = compressor.compress(Duration::ZERO, &packet, &mut line)?;
+//! assert_eq!(info.profile, Profile::Uncompressed);
+//! decompressor.decompress(Duration::ZERO, &line, &mut received)?;
+//! assert_eq!(received, packet);
+//!
+//! // What the decompressor has to say goes back to the compressor, if there is a way back.
+//! let mut feedback = Vec::new();
+//! decompressor.take_feedback(&mut feedback);
+//! compressor.feedback(Duration::ZERO, &feedback)?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+#![no_std]
+#![forbid(unsafe_code)]
+#![allow(dead_code, reason = "the profiles come next and use it")]
+
+extern crate alloc;
+#[cfg(test)]
+extern crate std;
+
+mod bits;
+mod cid;
+mod compressor;
+mod crc;
+mod decompressor;
+mod error;
+mod feedback;
+mod headers;
+mod list;
+mod packet_type;
+mod profile;
+mod segment;
+mod table;
+mod uncompressed;
+mod wlsb;
+
+pub use compressor::{CompressInfo, Compressor, CompressorConfig, CompressorCounters, RtpPorts};
+pub use decompressor::{DecompressInfo, Decompressor, DecompressorConfig, DecompressorCounters, Mode};
+pub use error::{CompressError, DecompressError, FeedbackError, Malformed, SegmentError};
+pub use packet_type::PacketType;
+pub use profile::{Profile, ProfileSet};
+pub use segment::Segments;
