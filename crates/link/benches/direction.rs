@@ -10,9 +10,7 @@ use std::net::Ipv4Addr;
 
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
 use engine::{Element, Output, Packet, Rate, Size, Span, Time};
-use link::{
-    Branch, DelayModel, Direction, DirectionConfig, GilbertElliott, LossModel, PipeConfig, RateModel, Selector,
-};
+use link::{Branch, DelayModel, Direction, DirectionConfig, GilbertElliott, LossModel, PipeConfig, RateModel};
 use queue::{Codel, Discipline, FqCodel, Pie, QueueConfig};
 use wire::frame::{Ethernet, IpHeader, Ipv4, udp};
 use wire::{Ecn, Udp};
@@ -107,8 +105,8 @@ fn directions(c: &mut Criterion) {
     }
     let branch = |name: &str, selector| Branch { name: name.into(), selector, pipe: plain.clone() };
     let branches = vec![
-        branch("port", Selector { port: Some(5060), ..Selector::default() }),
-        branch("class", Selector { dscp: Some(46), ..Selector::default() }),
+        branch("port", queue::Selector { port: Some(5060), ..queue::Selector::default() }.into()),
+        branch("class", queue::Selector { dscp: Some(46), ..queue::Selector::default() }.into()),
     ];
     case("two branches", DirectionConfig { branches, pipe: plain.clone() });
     group.finish();

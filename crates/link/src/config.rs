@@ -2,7 +2,6 @@
 
 use alloc::string::String;
 use alloc::vec::Vec;
-use core::net::IpAddr;
 
 use engine::{Rate, Size, Span};
 use queue::QueueConfig;
@@ -28,31 +27,21 @@ pub struct Branch {
     pub pipe: PipeConfig,
 }
 
-/// Which packets a branch takes: all conditions that are given must hold. Addresses, ports and
-/// DSCP are those of the outermost IP header; a packet without the field does not match.
+/// Which packets a branch takes: all conditions that are given must hold.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Selector {
-    /// Source network.
-    pub source: Option<Network>,
-    /// Destination network.
-    pub destination: Option<Network>,
-    /// IP protocol number.
-    pub protocol: Option<u8>,
-    /// Source or destination port (TCP, UDP, UDP-Lite, DCCP, SCTP).
-    pub port: Option<u16>,
-    /// Differentiated services code point (RFC 2474), 0 to 63.
-    pub dscp: Option<u8>,
+    /// Conditions on the packet's headers.
+    #[serde(flatten)]
+    pub headers: queue::Selector,
     /// Chance that a packet which meets all other conditions is taken, 0 to 1.
     pub probability: Option<f64>,
 }
 
-/// An address prefix.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Network {
-    /// Any address in the network.
-    pub address: IpAddr,
-    /// Length of the prefix in bits: 0 to 32 or 128.
-    pub prefix: u8,
+impl From<queue::Selector> for Selector {
+    /// All packets that meet the conditions.
+    fn from(headers: queue::Selector) -> Self {
+        Self { headers, probability: None }
+    }
 }
 
 /// One pipe. A packet passes, in this order: loss (if at entry), queue, rate, loss (if in the

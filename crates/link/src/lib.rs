@@ -124,7 +124,7 @@ pub mod trace;
 mod validate;
 
 pub use config::{
-    Branch, DelayModel, DirectionConfig, Empirical, GilbertElliott, LossAt, LossModel, LossTrace, Markov4, Network,
+    Branch, DelayModel, DirectionConfig, Empirical, GilbertElliott, LossAt, LossModel, LossTrace, Markov4,
     Opportunities, PipeConfig, RateModel, Selector, Timeline,
 };
 pub use counters::{Count, Counters, DELAY_LINE_FULL, LOSS, OVERSIZED, SUPER_FRAME};

@@ -36,6 +36,14 @@ pub enum ConfigError {
         /// Why.
         error: queue::ConfigError,
     },
+    /// A branch's conditions cannot be met.
+    #[error("{}{error}", Of(.branch))]
+    Selector {
+        /// The branch.
+        branch: Option<String>,
+        /// Why.
+        error: queue::SelectorError,
+    },
     /// Two branches have one name, or one is called [`Direction::MAIN`].
     #[error("the branch name `{name}` is taken; give each branch a name of its own, and none `main`")]
     NameTaken {
@@ -175,16 +183,7 @@ impl Default for PipeConfig {
 
 impl Selector {
     fn validate(&self) -> Result<(), ConfigError> {
-        for (field, network) in [("source", self.source), ("destination", self.destination)] {
-            if let Some(network) = network {
-                let longest = if network.address.is_ipv4() { 32 } else { 128 };
-                let valid = format!("a prefix of 0 to {longest} bits");
-                check(network.prefix <= longest, field, format!("{}/{}", network.address, network.prefix), valid)?;
-            }
-        }
-        if let Some(dscp) = self.dscp {
-            check(dscp <= 63, "dscp", dscp, "0 to 63")?;
-        }
+        self.headers.validate().map_err(|error| ConfigError::Selector { branch: None, error })?;
         self.probability.map_or(Ok(()), |probability| chance("probability", probability))
     }
 }
@@ -258,7 +257,7 @@ impl LossModel {
 
 impl ConfigError {
     pub(crate) fn in_branch(mut self, name: &str) -> Self {
-        if let Self::Invalid { branch, .. } | Self::Queue { branch, .. } = &mut self {
+        if let Self::Invalid { branch, .. } | Self::Queue { branch, .. } | Self::Selector { branch, .. } = &mut self {
             *branch = Some(name.to_string());
         }
         self

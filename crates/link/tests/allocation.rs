@@ -6,7 +6,6 @@ use common::{advance, delayed, ms, packet_of, rate};
 use engine::{Element, Output, Packet, Size, Span, Time};
 use link::{
     Branch, DelayModel, Direction, DirectionConfig, GilbertElliott, LossModel, Opportunities, PipeConfig, RateModel,
-    Selector,
 };
 use queue::{Codel, Discipline, FqCodel, Pie, QueueConfig};
 
@@ -70,7 +69,7 @@ fn a_warm_direction_allocates_nothing() {
         rated(trace, Discipline::DropTail),
     ];
     for pipe in pipes {
-        let selector = Selector { dscp: Some(46), ..Selector::default() };
+        let selector = queue::Selector { dscp: Some(46), ..queue::Selector::default() }.into();
         let branches = vec![Branch { name: "voice".into(), selector, pipe: delayed(delay.clone()) }];
         let config = DirectionConfig { branches, pipe: pipe.clone() };
         let direction = Direction::new(&config, 1, "warm").expect("valid");

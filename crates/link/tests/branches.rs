@@ -8,13 +8,17 @@ use link::{Direction, DirectionConfig, LossModel, PipeConfig, Selector};
 
 #[test]
 fn branches_take_what_their_selectors_say() {
-    let any = Selector::default();
+    let any = queue::Selector::default();
     let branches = vec![
-        branch("net", Selector { source: network("10.9.0.0", 16), ..any.clone() }, 1),
-        branch("voice", Selector { dscp: Some(46), protocol: Some(17), ..any.clone() }, 2),
-        branch("web", Selector { port: Some(80), destination: network("10.0.0.2", 32), ..any.clone() }, 3),
-        branch("v6", Selector { source: network("fd00::", 8), ..any.clone() }, 4),
-        branch("not tcp here", Selector { protocol: Some(6), ..any }, 5),
+        branch("net", queue::Selector { source: network("10.9.0.0", 16), ..any.clone() }.into(), 1),
+        branch("voice", queue::Selector { dscp: Some(46), protocol: Some(17), ..any.clone() }.into(), 2),
+        branch(
+            "web",
+            queue::Selector { port: Some(80), destination: network("10.0.0.2", 32), ..any.clone() }.into(),
+            3,
+        ),
+        branch("v6", queue::Selector { source: network("fd00::", 8), ..any.clone() }.into(), 4),
+        branch("not tcp here", queue::Selector { protocol: Some(6), ..any }.into(), 5),
     ];
     let config = DirectionConfig { branches, pipe: PipeConfig::default() };
     let mut direction = Direction::new(&config, 1, "x").unwrap();

@@ -10,7 +10,7 @@ use common::{Fate, advance, drive, every, ms, packet_of, poll, rate};
 use engine::{Element, Packet, Size, Span, Time};
 use link::{
     Branch, Change, DelayModel, Direction, DirectionConfig, GilbertElliott, LossAt, LossModel, Markov4, Opportunities,
-    PipeConfig, RateModel, Selector,
+    PipeConfig, RateModel,
 };
 use proptest::prelude::*;
 use queue::{Codel, Discipline, FqCodel, Pie, QueueConfig};
@@ -126,7 +126,7 @@ proptest! {
         steps in steps(),
         seed: u64,
     ) {
-        let selector = Selector { port: Some(3), ..Selector::default() };
+        let selector = queue::Selector { port: Some(3), ..queue::Selector::default() }.into();
         let config = DirectionConfig { branches: vec![Branch { name: "b".into(), selector, pipe: other }], pipe };
         let (fates, direction, offered) = play(&config, seed, &steps);
         let mut seen: BTreeMap<u64, u64> = (0..offered).map(|id| (id, 0)).collect();

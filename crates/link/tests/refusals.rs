@@ -6,7 +6,7 @@ use common::{branch, delayed, ms, network, rate};
 use engine::{Size, Span};
 use link::{
     ConfigError, DelayModel, DirectionConfig, Empirical, GilbertElliott, LossModel, LossTrace, Markov4, Opportunities,
-    PipeConfig, RateModel, Selector, Timeline,
+    PipeConfig, RateModel, Timeline,
 };
 use queue::{Discipline, QueueConfig};
 
@@ -61,10 +61,14 @@ fn what_cannot_be_is_refused_by_name() {
     }
 
     let with = |branches| DirectionConfig { branches, pipe: base() }.validate();
-    let any = Selector::default;
-    assert!(matches!(with(vec![branch("main", any(), 0)]), Err(ConfigError::NameTaken { .. })));
-    assert!(matches!(with(vec![branch("a", any(), 0), branch("a", any(), 0)]), Err(ConfigError::NameTaken { .. })));
-    let far = with(vec![branch("far", Selector { source: network("10.0.0.0", 33), ..any() }, 0)]).unwrap_err();
+    let any = queue::Selector::default;
+    assert!(matches!(with(vec![branch("main", any().into(), 0)]), Err(ConfigError::NameTaken { .. })));
+    assert!(matches!(
+        with(vec![branch("a", any().into(), 0), branch("a", any().into(), 0)]),
+        Err(ConfigError::NameTaken { .. })
+    ));
+    let far =
+        with(vec![branch("far", queue::Selector { source: network("10.0.0.0", 33), ..any() }.into(), 0)]).unwrap_err();
     assert_eq!(far.to_string(), "branch `far`: `source` is 10.0.0.0/33; it must be a prefix of 0 to 32 bits");
-    assert!(with(vec![branch("class", Selector { dscp: Some(64), ..any() }, 0)]).is_err());
+    assert!(with(vec![branch("class", queue::Selector { dscp: Some(64), ..any() }.into(), 0)]).is_err());
 }

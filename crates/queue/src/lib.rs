@@ -23,8 +23,10 @@ mod config;
 mod fq;
 mod pie;
 mod queue;
+mod select;
 mod store;
 
 pub use classify::Classifier;
 pub use config::{Codel, ConfigError, Discipline, FqCodel, Pie, QueueConfig};
 pub use queue::{CODEL, Counters, FULL_BYTES, FULL_PACKETS, PIE, Queue};
+pub use select::{Network, Selector, SelectorError};

@@ -126,7 +126,10 @@ fn a_branch_is_as_its_direction_where_it_says_nothing() {
     let cell = linked(&format!(", rate: 1Mbit/s, loss: 0.1, up: {{{branches}}}"));
     let (up, down) = (&cell.links[0].up, &cell.links[0].down);
     let branch = &up.branches[0];
-    assert_eq!((branch.name.as_str(), branch.selector.dscp, branch.selector.protocol), ("voice", Some(46), Some(17)));
+    assert_eq!(
+        (branch.name.as_str(), branch.selector.headers.dscp, branch.selector.headers.protocol),
+        ("voice", Some(46), Some(17))
+    );
     assert_eq!(branch.selector.source.unwrap().prefix, 8);
     assert_eq!(branch.pipe.rate, Some(RateModel::Constant(mbit(1))));
     assert_eq!((&branch.pipe.loss, branch.pipe.queue.packets), (&LossModel::Bernoulli(0.0), Some(5)));

@@ -28,6 +28,8 @@ pub mod ethertype {
 pub mod protocol {
     /// ICMP for IPv4.
     pub const ICMP: u8 = 1;
+    /// IPsec's encapsulating security payload.
+    pub const ESP: u8 = 50;
     /// TCP.
     pub const TCP: u8 = 6;
     /// UDP.
@@ -78,6 +80,11 @@ pub struct Ip {
     /// Source and destination port, where there are any: TCP, UDP, UDP-Lite, DCCP, SCTP, and not a
     /// later fragment.
     pub ports: Option<(u16, u16)>,
+    /// IPv6's flow label (RFC 6437), 20 bits; 0, which means none, for IPv4.
+    pub flow_label: u32,
+    /// Security parameters index of ESP (RFC 4303 2.1), if that is the protocol and this is not a
+    /// later fragment.
+    pub spi: Option<u32>,
 }
 
 /// Explicit congestion notification field (RFC 3168 5).
@@ -242,6 +249,8 @@ fn ipv4(packet: &[u8], network: usize) -> Option<(Ip, usize)> {
         protocol,
         transport: network + header,
         ports: ports(&packet[header..total], protocol, fragment),
+        flow_label: 0,
+        spi: spi(&packet[header..total], protocol, fragment),
     };
     Some((ip, total))
 }
@@ -273,6 +282,9 @@ fn ipv6(packet: &[u8], network: usize) -> Option<(Ip, usize)> {
         protocol,
         transport: network + transport,
         ports: ports(&packet[transport..total], protocol, fragment),
+        // RFC 8200 3: the low 20 bits of the first word.
+        flow_label: u32::from_be_bytes([0, fixed[1] & 0x0f, fixed[2], fixed[3]]),
+        spi: spi(&packet[transport..total], protocol, fragment),
     };
     Some((ip, total))
 }
@@ -322,6 +334,11 @@ fn ports(transport: &[u8], protocol: u8, fragment: Fragment) -> Option<(u16, u16
         return None;
     }
     Some((be16(transport, 0)?, be16(transport, 2)?))
+}
+
+fn spi(transport: &[u8], protocol: u8, fragment: Fragment) -> Option<u32> {
+    (protocol == protocol::ESP && fragment != Fragment::Later).then_some(())?;
+    transport.first_chunk().map(|word| u32::from_be_bytes(*word))
 }
 
 fn be16(bytes: &[u8], at: usize) -> Option<u16> {

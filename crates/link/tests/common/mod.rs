@@ -6,7 +6,8 @@
 use std::net::Ipv4Addr;
 
 use engine::{DropReason, Element, Output, Packet, Rate, Span, Time};
-use link::{Branch, DelayModel, Direction, DirectionConfig, Network, PipeConfig, RateModel, Selector};
+use link::{Branch, DelayModel, Direction, DirectionConfig, PipeConfig, RateModel, Selector};
+use queue::Network;
 use wire::frame::{Ethernet, IpHeader, Ipv4, udp};
 use wire::{Ecn, Udp};
 

@@ -4,9 +4,10 @@ use std::net::IpAddr;
 
 use engine::{Rate, Span};
 use link::{
-    Branch, ConfigError, DelayModel, Direction, DirectionConfig, GilbertElliott, LossAt, LossModel, Markov4, Network,
+    Branch, ConfigError, DelayModel, Direction, DirectionConfig, GilbertElliott, LossAt, LossModel, Markov4,
     PipeConfig, RateModel, Selector,
 };
+use queue::Network;
 
 use crate::profiles::{DefaultQueue, Profile, ProfileDirection};
 use crate::read::fields::{self, Fields};
@@ -289,14 +290,15 @@ fn selector(notes: &Notes, node: &Node) -> Result<Selector, Noted> {
     let port = fields.with("port", |notes, node| fields::integer(notes, node, 0..=65_535));
     let dscp = fields.with("dscp", |notes, node| fields::integer(notes, node, 0..=63));
     let probability = fields.with("probability", fields::probability);
-    let selector = Selector {
+    let headers = queue::Selector {
         source: source?,
         destination: destination?,
         protocol: protocol?,
         port: port?.map(|port| port as u16),
         dscp: dscp?.map(|dscp| dscp as u8),
-        probability: probability?,
+        ..queue::Selector::default()
     };
+    let selector = Selector { headers, probability: probability? };
     if selector == Selector::default() {
         let problem = Problem::new(node.at, "a match without a condition takes every packet");
         return Err(notes.note(problem.remedy(format!("give one of {}", fields::list(keys::MATCH.names())))));

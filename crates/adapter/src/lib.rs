@@ -1,0 +1,28 @@
+//! The narrowband adapter: two of them join Ethernet segments over one slow line and let voice and
+//! data share it.
+
+#![no_std]
+#![forbid(unsafe_code)]
+
+extern crate alloc;
+#[cfg(test)]
+extern crate std;
+
+mod adapter;
+mod class;
+mod config;
+mod counters;
+pub mod frame;
+mod histogram;
+
+pub use adapter::{Adapter, LAN, LINE};
+pub use class::{Class, Priority};
+pub use config::{
+    AdapterConfig, Admission, Behaviour, ConfigError, Fragments, LARGEST_REAL_TIME, Queues, Refused, Rohc, RohcMode,
+    RohcProfile, Rule, RuleClass, Schedule, SessionConfig,
+};
+pub use counters::{
+    COMPRESSION, ClassCounters, Count, Counters, ETHERTYPE, FlowCounters, LINE_DOWN, LineCounters, MALFORMED, REFUSED,
+    ReceiveCounters, RohcCounters, SUPER_FRAME, SessionCounters, TOO_LARGE, VLAN,
+};
+pub use histogram::Histogram;
