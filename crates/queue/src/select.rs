@@ -39,7 +39,7 @@ pub struct Network {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SelectorError {
     /// A prefix is longer than its address.
-    #[error("`{field}` is {address}/{prefix}; write a prefix of 0 to {longest} bits")]
+    #[error("`{field}` is {address}/{prefix}; it must be a prefix of 0 to {longest} bits")]
     Prefix {
         /// Which condition.
         field: &'static str,
