@@ -130,7 +130,7 @@ fn a_branch_is_as_its_direction_where_it_says_nothing() {
         (branch.name.as_str(), branch.selector.headers.dscp, branch.selector.headers.protocol),
         ("voice", Some(46), Some(17))
     );
-    assert_eq!(branch.selector.source.unwrap().prefix, 8);
+    assert_eq!(branch.selector.headers.source.unwrap().prefix, 8);
     assert_eq!(branch.pipe.rate, Some(RateModel::Constant(mbit(1))));
     assert_eq!((&branch.pipe.loss, branch.pipe.queue.packets), (&LossModel::Bernoulli(0.0), Some(5)));
     assert_eq!(up.pipe.loss, LossModel::Bernoulli(0.1));
