@@ -9,7 +9,10 @@ mod run;
 mod topology;
 
 pub use profiles::{DefaultQueue, PROFILES, Profile, ProfileDirection, profile};
-pub use read::{FileError, LinkChange, Options, ReadFile, ScenarioError, link, link_changes, load, parse, reference};
+pub use read::{
+    FileError, LinkChange, Options, ReadFile, ScenarioError, adapter_config, link, link_changes, load, parse,
+    parse_adapter_config, reference,
+};
 pub use run::{
     Account, CellError, Executor, Governor, Jobs, Live, LiveError, Options as RunOptions, Outcome, Progress, RETRIES,
     RunError, SimulationError, run,

@@ -5,6 +5,7 @@
 //! (`decode` and its parts), against one table of keys (`keys`), and what is wrong is told with its
 //! place (`problem`).
 
+mod adapter;
 mod assign;
 mod decode;
 mod fields;
@@ -18,8 +19,10 @@ mod single;
 mod study;
 mod sweep;
 mod traces;
+mod typed;
 mod yaml;
 
+pub use adapter::{adapter_config, parse_adapter_config};
 pub use file::{FileError, Options, ReadFile, load, parse};
 pub use keys::reference;
 pub(crate) use pipe::mean_delay;

@@ -37,7 +37,7 @@ pub enum FileError {
 }
 
 /// Longest scenario file in bytes.
-const LONGEST_SCENARIO: u64 = 1 << 20;
+pub(crate) const LONGEST_SCENARIO: u64 = 1 << 20;
 /// Longest trace or table in bytes.
 const LONGEST_TRACE: u64 = 16 << 20;
 
@@ -81,7 +81,7 @@ pub(crate) fn read_beside(folder: &Path, name: &str) -> Result<String, FileError
     read_text(&folder.join(name), LONGEST_TRACE)
 }
 
-fn read_text(path: &Path, longest: u64) -> Result<String, FileError> {
+pub(crate) fn read_text(path: &Path, longest: u64) -> Result<String, FileError> {
     let mut bytes = Vec::new();
     File::open(path)?.take(longest + 1).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > longest {

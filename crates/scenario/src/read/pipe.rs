@@ -276,9 +276,11 @@ fn loss(cx: Context<'_>, node: &Node) -> Result<LossModel, Noted> {
     }
 }
 
+/// Protocols that are called by their names.
+pub(crate) const PROTOCOLS: &[(&str, u8)] =
+    &[("icmp", 1), ("tcp", 6), ("udp", 17), ("gre", 47), ("esp", 50), ("icmpv6", 58), ("sctp", 132)];
+
 fn selector(notes: &Notes, node: &Node) -> Result<Selector, Noted> {
-    const PROTOCOLS: &[(&str, u8)] =
-        &[("icmp", 1), ("tcp", 6), ("udp", 17), ("gre", 47), ("esp", 50), ("icmpv6", 58), ("sctp", 132)];
     let fields = Fields::read(notes, node, &keys::MATCH)?;
     let protocol = |notes: &Notes, node: &Node| match fields::text(notes, node)?.parse() {
         Ok(number) => Ok(number),
