@@ -1,4 +1,4 @@
-//! Bytes to types and back: Ethernet, IP, UDP, TCP, ICMP echo, VXLAN, pcapng.
+//! Bytes to types and back: Ethernet, IP, UDP, TCP, ICMP echo, VXLAN, pcapng, recordings.
 //!
 //! Reading takes a slice and never panics, whatever is in it. Writing goes into a `Vec<u8>` that
 //! is used again. Nothing here keeps state.
@@ -14,6 +14,7 @@ pub mod checksum;
 pub mod frame;
 mod headers;
 pub mod pcapng;
+pub mod recording;
 mod transport;
 pub mod vxlan;
 
