@@ -18,6 +18,7 @@ mod single;
 mod study;
 mod sweep;
 mod traces;
+mod voice;
 mod yaml;
 
 pub use file::{FileError, Options, ReadFile, load, parse};
