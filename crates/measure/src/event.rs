@@ -87,6 +87,9 @@ pub struct Rows {
     pub drops: usize,
     /// In `cpu.csv`.
     pub cpu: usize,
+    /// In `packets.csv`.
+    #[serde(default)]
+    pub packets: usize,
 }
 
 /// Something worth knowing.

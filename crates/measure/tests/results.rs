@@ -10,8 +10,8 @@ use engine::Span;
 use hdrhistogram::Histogram;
 use measure::event::{Ended, Note, Session};
 use measure::{
-    Axis, CellRecord, Discarded, Event, FlowRecord, Health, Interval, Metric, PacketCounts, PipeRecord, Quantiles,
-    RecordError, Recorder, Recording, SCHEMA, Scalar, Study,
+    Axis, CallsRecord, CellRecord, Discarded, Event, FlowRecord, Health, Interval, Metric, PacketCounts, PacketPoint,
+    PairsRecord, PipeRecord, Quantiles, RecordError, Recorder, Recording, SCHEMA, Scalar, Study, VoiceRecord,
 };
 use serde_json::json;
 
@@ -93,6 +93,11 @@ fn cell(id: u32) -> CellRecord {
                 packets: Some(packets),
                 delay: Some(quantiles),
                 jitter_s: Some(0.25),
+                voice: Some(VoiceRecord { rating: Some(80.5), burst_ratio: 1.25, ..VoiceRecord::default() }),
+                pairs: Some(PairsRecord { count: 22, rate_bit_s: 7287.0, ..PairsRecord::default() }),
+                calls: Some(CallsRecord { tried: 2, setup_p50_s: Some(0.5), ..CallsRecord::default() }),
+                transfer_s: Some(12.5),
+                series: vec![PacketPoint { number: 3, back: true, delay_s: Some(0.5), ..PacketPoint::default() }],
                 intervals: vec![Interval { packets: Some(packets), delay_s: Some(0.3), ..Interval::default() }; 2],
                 error: Some("refused,\nthen \"gone\"".into()),
                 ..FlowRecord::default()

@@ -170,6 +170,12 @@ pub(crate) fn name(metric: Metric) -> String {
         Metric::RttP50 => "Round-trip time, median",
         Metric::RttP99 => "Round-trip time, 99th percentile",
         Metric::Retransmits => "Retransmissions",
+        Metric::JitterP99 => "Jitter, 99th percentile",
+        Metric::Rating => "Rating R (E-model)",
+        Metric::PairRate => "Rate by packet pairs",
+        Metric::SetupTime => "Time to set up a call, median",
+        Metric::CallSuccess => "Calls set up, of those tried",
+        Metric::TransferTime => "Time of a transfer",
     }
     .to_string()
 }

@@ -6,6 +6,7 @@ use engine::{Rate, Size, Span};
 use link::DirectionConfig;
 use measure::{Scalar, Study};
 use serde::{Deserialize, Serialize};
+use traffic::{Frames, Talk, VoiceConfig};
 
 /// What `run` does. Kept as `plan.json` with the results.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -201,6 +202,21 @@ pub struct Flow {
     pub traffic: Traffic,
 }
 
+/// UDP ports that are not said are the flow's number above this one.
+pub const FIRST_PORT: u16 = 5_001;
+
+impl Flow {
+    /// The UDP ports of the flow with this number in its cell, the same at both ends.
+    #[must_use]
+    pub fn udp_ports(&self, number: usize) -> Vec<u16> {
+        match &self.traffic {
+            Traffic::Udp(_) => vec![FIRST_PORT + number as u16],
+            Traffic::Voice(voice) => vec![voice.port],
+            Traffic::Tcp(_) | Traffic::Ping(_) => Vec::new(),
+        }
+    }
+}
+
 /// What a flow sends.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -211,6 +227,8 @@ pub enum Traffic {
     Udp(Udp),
     /// ICMP echo requests.
     Ping(Ping),
+    /// What a vocoder makes of speech.
+    Voice(Voice),
 }
 
 /// A TCP connection, limited as `iperf3 -b` limits it: a block is written whenever the average rate
@@ -253,4 +271,53 @@ pub struct Ping {
     pub interval: Span,
     /// ICMP payload: at least 24 bytes, for number and time.
     pub size: Size,
+}
+
+/// What a vocoder makes of speech, in datagrams.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Voice {
+    /// Name of the vocoder; `custom` if it is given by its figures.
+    pub codec: String,
+    /// Bytes of vocoder frames in a packet, each frame in whole octets.
+    pub payload: Size,
+    /// Speech in a packet.
+    pub packet: Span,
+    /// From one packet to the next; the paper rounds it.
+    pub every: Span,
+    /// Payload type, if it goes over RTP (RFC 3550).
+    pub rtp: Option<u8>,
+    /// UDP port at both ends.
+    pub port: u16,
+    /// Talk spurts and pauses; somebody talks all the time if absent.
+    pub talk: Option<Talk>,
+    /// Depth of the listener's playout buffer.
+    pub buffer: Span,
+    /// Equipment impairment factor without loss (ITU-T G.113).
+    pub ie: f64,
+    /// Packet-loss robustness factor.
+    pub bpl: f64,
+    /// Real frames; pseudo-random bits if absent.
+    pub frames: Option<Frames>,
+}
+
+impl Voice {
+    /// Rate of the UDP payload while somebody talks.
+    #[must_use]
+    pub fn rate(&self) -> Option<Rate> {
+        let bits = u128::from(self.config(0).datagram() as u64) * 8_000_000_000;
+        Rate::from_bits_per_second(u64::try_from(bits / u128::from(self.every.as_nanos().max(1))).unwrap_or(u64::MAX))
+    }
+
+    /// As the ends of the flow are told; `seed` is of spurts, RTP's origins and bits.
+    #[must_use]
+    pub fn config(&self, seed: u64) -> VoiceConfig {
+        VoiceConfig {
+            payload: usize::try_from(self.payload.bytes()).unwrap_or(usize::MAX),
+            every: self.every,
+            rtp: self.rtp,
+            talk: self.talk,
+            frames: self.frames.clone(),
+            seed,
+        }
+    }
 }

@@ -4,6 +4,7 @@ mod cell;
 mod real;
 mod schedule;
 mod simulate;
+mod talk;
 
 use std::path::{Path, PathBuf};
 use std::time::Instant;

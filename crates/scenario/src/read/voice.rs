@@ -1,0 +1,153 @@
+//! Voice, packet pairs and calls: from keys to what is sent.
+
+use engine::{Size, Span};
+use traffic::rating::Impairment;
+use traffic::{Frames, LOG_LIMIT, P59, RTP_LEN, Talk, VOCODERS, Vocoder};
+
+use crate::plan::{Path, Voice};
+use crate::read::decode::Decoder;
+use crate::read::fields::{self, Fields};
+use crate::read::keys;
+use crate::read::problem::{Noted, Problem};
+use crate::read::yaml::{Node, Value};
+
+/// Media ports are twice the flow's number above this one; RTP's are even (RFC 3550 11).
+const FIRST_MEDIA_PORT: u16 = 16_384;
+/// Most frames in a packet, and most bits and time in a frame.
+const MOST_FRAMES: u64 = 100;
+const MOST_FRAME_BITS: u64 = 65_536;
+/// Depth of the playout buffer where nothing is said.
+const BUFFER: Span = Span::from_millis(60);
+/// Longest file of frames in bytes: every cell of the plan holds it.
+const MOST_FRAME_BYTES: usize = 64 << 10;
+/// Dynamic payload type of a vocoder that has no name.
+const CUSTOM_PAYLOAD_TYPE: u8 = 96;
+
+/// A vocoder, by name or by its figures.
+struct Codec {
+    name: String,
+    frame_bits: u64,
+    frame: Span,
+    frames: u64,
+    payload_type: u8,
+    impairment: Impairment,
+}
+
+impl Decoder<'_> {
+    /// A voice flow with this number in a cell that lasts `whole`: a vocoder's name, or a mapping.
+    pub(crate) fn voice(&self, node: &Node, path: &Path, number: usize, whole: Span) -> Result<Voice, Noted> {
+        let notes = self.notes;
+        let fields = match &node.value {
+            Value::Scalar(_) => None,
+            _ => Some(Fields::read(notes, node, &keys::VOICE)?),
+        };
+        let get = |key| fields.as_ref().and_then(|fields| fields.get(key));
+        let codec = match &fields {
+            None => self.codec(node),
+            Some(fields) => self.codec(fields.need("codec")?),
+        };
+        let frames = get("frames").map(|node| fields::integer(notes, node, 1..=MOST_FRAMES)).transpose();
+        let every = get("every").map(|node| fields::positive_span(notes, node)).transpose();
+        let rtp = get("rtp").map(|node| fields::boolean(notes, node)).transpose();
+        let talk = get("talk").map(|node| self.talk(node)).transpose();
+        let buffer = get("buffer").map(|node| fields::span(notes, node)).transpose();
+        let ie = get("ie").map(|node| self.within(node, 0.0, 95.0)).transpose();
+        let bpl = get("bpl").map(|node| self.within(node, 1.0, 100.0)).transpose();
+        let port = get("port").map(|node| fields::integer(notes, node, 1_024..=65_535)).transpose();
+        let (codec, rtp) = (codec?, rtp?.unwrap_or(false));
+        let count = frames?.unwrap_or(codec.frames);
+        let payload = codec.frame_bits.div_ceil(8) * count;
+        let packet = codec.frame.times(count);
+        let every = every?.unwrap_or(packet);
+
+        let header = if rtp { RTP_LEN as u64 } else { 0 };
+        // RFC 768: 8 bytes of UDP.
+        let most = u64::from(path.mtu - path.ip.header()) - 8;
+        if !(2..=most.saturating_sub(header)).contains(&payload) {
+            let problem = Problem::new(node.at, format!("{payload} B of voice do not make a packet here"));
+            return Err(notes.note(problem.remedy(format!("a packet has 2 to {} B: set `frames`", most - header))));
+        }
+        self.fits_log(node, whole, every, 1)?;
+        let frames = get("payload").map(|node| self.frames(node, payload)).transpose()?;
+        let port = port?.map_or(FIRST_MEDIA_PORT + 2 * number as u16, |port| port as u16);
+        Ok(Voice {
+            codec: codec.name,
+            payload: Size::from_bytes(payload),
+            packet,
+            every,
+            rtp: rtp.then_some(codec.payload_type),
+            port,
+            talk: talk?.flatten(),
+            buffer: buffer?.unwrap_or(BUFFER),
+            ie: ie?.unwrap_or(codec.impairment.ie),
+            bpl: bpl?.unwrap_or(codec.impairment.bpl),
+            frames,
+        })
+    }
+
+    fn codec(&self, node: &Node) -> Result<Codec, Noted> {
+        let notes = self.notes;
+        if let Value::Scalar(_) = node.value {
+            let choices: Vec<_> = VOCODERS.iter().map(|vocoder| (vocoder.name, vocoder)).collect();
+            let vocoder: &Vocoder = fields::choice(notes, node, "vocoder", &choices)?;
+            return Ok(Codec {
+                name: vocoder.name.to_owned(),
+                frame_bits: vocoder.frame_bits.into(),
+                frame: vocoder.frame,
+                frames: vocoder.frames.into(),
+                payload_type: vocoder.payload_type,
+                impairment: vocoder.impairment,
+            });
+        }
+        let fields = Fields::read(notes, node, &keys::CODEC)?;
+        let bits = fields.need("bits").and_then(|node| fields::integer(notes, node, 1..=MOST_FRAME_BITS));
+        let frame = fields.need("frame").and_then(|node| fields::positive_span(notes, node));
+        // As for the vocoders that have a name but no standardised impairment.
+        let impairment = VOCODERS[0].impairment;
+        let payload_type = CUSTOM_PAYLOAD_TYPE;
+        Ok(Codec { name: "custom".into(), frame_bits: bits?, frame: frame?, frames: 1, payload_type, impairment })
+    }
+
+    /// `p59`, `always`, or mean lengths.
+    fn talk(&self, node: &Node) -> Result<Option<Talk>, Noted> {
+        let notes = self.notes;
+        if let Value::Scalar(_) = node.value {
+            return fields::choice(notes, node, "way to talk", &[("always", None), ("p59", Some(P59))]);
+        }
+        let fields = Fields::read(notes, node, &keys::TALK)?;
+        let spurt = fields.with("spurt", fields::positive_span);
+        let pause = fields.with("pause", fields::positive_span);
+        Ok(Some(Talk { spurt: spurt?.unwrap_or(P59.spurt), pause: pause?.unwrap_or(P59.pause) }))
+    }
+
+    /// Frames out of a file, for packets of `payload` bytes.
+    fn frames(&self, node: &Node, payload: u64) -> Result<Frames, Noted> {
+        let frames = self.traces.frames(self.notes, node)?;
+        if (payload..=MOST_FRAME_BYTES as u64).contains(&(frames.bytes() as u64)) {
+            return Ok(frames);
+        }
+        let problem = Problem::new(node.at, format!("this file has {} B of frames", frames.bytes()));
+        Err(self.notes.note(problem.remedy(format!("give {payload} (one packet) to {MOST_FRAME_BYTES} B"))))
+    }
+
+    /// A number from `least` to `most`.
+    fn within(&self, node: &Node, least: f64, most: f64) -> Result<f64, Noted> {
+        match fields::number(self.notes, node)? {
+            number if (least..=most).contains(&number) => Ok(number),
+            number => {
+                let problem = Problem::new(node.at, format!("{number} is not possible here"));
+                Err(self.notes.note(problem.remedy(format!("choose from {least} to {most}"))))
+            }
+        }
+    }
+
+    /// A flow whose packets are all kept must not have too many of them.
+    fn fits_log(&self, node: &Node, whole: Span, every: Span, packets: u64) -> Result<(), Noted> {
+        let sent = (whole.as_nanos() / every.as_nanos().max(1) + 1).saturating_mul(packets);
+        if sent <= LOG_LIMIT as u64 {
+            return Ok(());
+        }
+        let problem = Problem::new(node.at, format!("{sent} packets are more than are kept of one flow"));
+        Err(self.notes.note(problem.remedy(format!("shorten the cell or lengthen `every`: at most {LOG_LIMIT}"))))
+    }
+}
