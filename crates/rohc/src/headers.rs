@@ -1,6 +1,8 @@
 //! What a packet begins with, as far as compression is concerned.
 
-use wire::checksum;
+use core::net::IpAddr;
+
+use wire::checksum::{self, Sum};
 
 use crate::bits::Reader;
 
@@ -9,6 +11,7 @@ use crate::bits::Reader;
 pub(crate) const MAX_IP: usize = 4;
 
 pub(crate) const IP_IN_IP: u8 = 4;
+pub(crate) const TCP: u8 = 6;
 pub(crate) const UDP: u8 = 17;
 pub(crate) const IPV6: u8 = 41;
 pub(crate) const ESP: u8 = 50;
@@ -89,4 +92,23 @@ fn compressible(packet: &[u8], at: usize) -> Option<IpAt> {
         }
         _ => None,
     }
+}
+
+/// Is the checksum of `transport`, everything behind an IP header with these addresses, right? `None` if
+/// there is none to judge by: another protocol, a UDP checksum of zero, or lengths that do not fit.
+pub(crate) fn transport_is_intact(source: IpAddr, destination: IpAddr, protocol: u8, transport: &[u8]) -> Option<bool> {
+    let length = transport.len() as u32;
+    match protocol {
+        UDP => {
+            let header = transport.first_chunk::<8>()?;
+            let whole = u32::from(u16::from_be_bytes([header[4], header[5]])) == length;
+            if !whole || header[6..] == [0, 0] {
+                return None;
+            }
+        }
+        TCP if transport.len() >= 20 => {}
+        _ => return None,
+    }
+    let sum = Sum::pseudo_header(source, destination, protocol, length) + Sum::of(transport);
+    Some(sum.uncomplemented() == 0xffff)
 }

@@ -28,7 +28,6 @@
 
 #![no_std]
 #![forbid(unsafe_code)]
-#![allow(dead_code, reason = "the profiles come next and use it")]
 
 extern crate alloc;
 #[cfg(test)]
@@ -44,6 +43,7 @@ mod feedback;
 mod headers;
 mod packet_type;
 mod profile;
+mod rfc3095;
 mod table;
 mod uncompressed;
 mod wlsb;
