@@ -36,7 +36,7 @@ impl Pair {
     fn send(&mut self, packet: &[u8]) -> (CompressInfo, Vec<u8>) {
         self.now += SPACING;
         let mut line = Vec::new();
-        let info = self.compressor.compress(self.now, packet, &mut line).unwrap();
+        let info = self.compressor.compress(self.now, packet, &mut line).expect("an IP packet");
         assert_eq!(line.len() - info.header_after, packet.len() - info.header_before, "{info:?}");
         (info, line)
     }
@@ -57,7 +57,7 @@ impl Pair {
     fn feedback(&mut self) {
         let mut feedback = Vec::new();
         self.decompressor.take_feedback(&mut feedback);
-        self.compressor.feedback(self.now, &feedback).unwrap();
+        self.compressor.feedback(self.now, &feedback).expect("feedback for a context");
     }
 }
 
