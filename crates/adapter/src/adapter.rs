@@ -114,7 +114,8 @@ impl Adapter {
         })
     }
 
-    /// What happened so far.
+    /// What happened so far: time that the line was idle counts up to the last time that anything
+    /// happened, which keep-alives make no longer ago than their interval.
     #[must_use]
     pub fn counters(&self) -> Counters {
         let mut counters = self.counters.clone();
@@ -201,14 +202,17 @@ impl Adapter {
                 let sink = |reason, packet| discard(counters, outputs, reason, packet, Some(class));
                 self.queues[priority.index()].enqueue(now, packet, cost, sink);
             }
-            _ => self.wait_in_order(
-                now,
-                Waiting { packet, class, key, busy: self.clock.free_at().since(now), real_time: self.line.real_time },
-            ),
+            _ => self.wait_in_order(Waiting {
+                packet,
+                class,
+                key,
+                busy: self.clock.free_at().since(now),
+                real_time: self.line.real_time,
+            }),
         }
     }
 
-    fn wait_in_order(&mut self, _: Time, waiting: Waiting) {
+    fn wait_in_order(&mut self, waiting: Waiting) {
         let bytes = self.in_order_bytes + waiting.packet.len() as u64;
         let (most_packets, most_bytes) = match self.config.schedule {
             Schedule::Fifo => (self.config.queues.data_packets, self.config.queues.data_bytes.bytes()),

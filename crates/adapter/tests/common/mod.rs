@@ -1,6 +1,6 @@
 //! Two adapters back to back on a plain line in virtual time.
 
-#![allow(dead_code, reason = "each test uses its part")]
+#![allow(dead_code, clippy::unwrap_used, reason = "each test uses its part, and may fail")]
 
 use std::collections::VecDeque;
 use std::net::Ipv6Addr;
@@ -13,6 +13,7 @@ use wire::{Ecn, Udp};
 /// One direction of a line: characters at 960 a second, in order, with bit errors.
 pub(crate) struct Line {
     character: Span,
+    now: Time,
     free_at: Time,
     flying: VecDeque<Packet>,
     random: Random,
@@ -28,6 +29,7 @@ impl Line {
     fn new(character: Span, seed: u64) -> Self {
         Self {
             character,
+            now: Time::ZERO,
             free_at: Time::ZERO,
             flying: VecDeque::new(),
             random: Random::stream(seed, "line"),
@@ -41,6 +43,7 @@ impl Line {
 
 impl Element for Line {
     fn handle(&mut self, now: Time, _: Port, mut packet: Packet) {
+        self.now = now;
         self.sent.push((now, packet.bytes.clone()));
         let start = self.free_at.max(now);
         self.free_at = start + self.character.times(packet.len() as u64);
@@ -56,37 +59,18 @@ impl Element for Line {
         self.flying.push_back(packet);
     }
 
-    fn tick(&mut self, _: Time) {}
+    fn tick(&mut self, now: Time) {
+        self.now = now;
+    }
 
     fn deadline(&self) -> Option<Time> {
         self.flying.front().map(|packet| packet.launch)
     }
 
     fn poll(&mut self) -> Option<Output> {
-        unreachable!("wrapped")
-    }
-}
-
-/// [`Line`] with its time: an element's `poll` has none.
-pub(crate) struct Timed(pub(crate) Line, Time);
-
-impl Element for Timed {
-    fn handle(&mut self, now: Time, port: Port, packet: Packet) {
-        self.1 = now;
-        self.0.handle(now, port, packet);
-    }
-
-    fn tick(&mut self, now: Time) {
-        self.1 = now;
-    }
-
-    fn deadline(&self) -> Option<Time> {
-        self.0.deadline()
-    }
-
-    fn poll(&mut self) -> Option<Output> {
-        let packet = self.0.flying.pop_front_if(|packet| packet.launch <= self.1)?;
-        Some(if self.0.cut { Output::Consume { packet } } else { Output::Transmit { port: 0, packet } })
+        self.flying.front().filter(|packet| packet.launch <= self.now)?;
+        let packet = self.flying.pop_front()?;
+        Some(if self.cut { Output::Consume { packet } } else { Output::Transmit { port: 0, packet } })
     }
 }
 
@@ -97,7 +81,6 @@ pub(crate) struct Heard {
     pub(crate) drops: Vec<(Time, DropReason, Packet)>,
     pub(crate) events: Vec<(Time, Event)>,
     pub(crate) handed_back: u64,
-    now: Time,
 }
 
 impl Outlet for Heard {
@@ -111,7 +94,6 @@ impl Outlet for Heard {
 
     fn discard(&mut self, at: Time, _: NodeId, reason: DropReason, packet: Packet) {
         self.handed_back += 1;
-        self.now = at;
         self.drops.push((at, reason, packet));
     }
 
@@ -140,8 +122,8 @@ impl Pair {
         let b = graph.add("east", Adapter::new(east, 1, "east").unwrap());
         let bits = Span::from_secs(u64::from(west.bits_per_character)).as_nanos();
         let character = Span::from_nanos(bits / west.rate.bits_per_second());
-        let there = graph.add("there", Timed(Line::new(character, 1), Time::ZERO));
-        let back = graph.add("back", Timed(Line::new(character, 2), Time::ZERO));
+        let there = graph.add("there", Line::new(character, 1));
+        let back = graph.add("back", Line::new(character, 2));
         graph.connect((a, LINE), (there, 0));
         graph.connect((there, 0), (b, LINE));
         graph.connect((b, LINE), (back, 0));
@@ -170,7 +152,7 @@ impl Pair {
     }
 
     pub(crate) fn line(&mut self, direction: usize) -> &mut Line {
-        &mut self.graph.element_mut::<Timed>(self.lines[direction]).unwrap().0
+        self.graph.element_mut::<Line>(self.lines[direction]).unwrap()
     }
 
     /// A side is restarted.
