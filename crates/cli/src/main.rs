@@ -2,9 +2,11 @@
 
 #![forbid(unsafe_code)]
 
+mod adapter;
 mod args;
 #[cfg(test)]
 mod docs;
+mod line;
 mod link;
 mod progress;
 mod results;
@@ -39,6 +41,8 @@ fn main() -> ExitCode {
         Command::Compare(options) => results::compare(&options),
         Command::Profiles(options) => show::profiles(&options),
         Command::Link(options) => link::link(&options),
+        Command::Adapter(options) => adapter::adapter(&options),
+        Command::Line(options) => line::line(&options),
         Command::Completions { shell } => show::completions(shell),
         Command::Man { dir } => show::man(&dir),
     };

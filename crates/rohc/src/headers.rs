@@ -122,20 +122,23 @@ fn compressible(packet: &[u8], at: usize, version: u8) -> Option<IpAt> {
 }
 
 /// Is the checksum of `transport`, everything behind an IP header with these addresses, right? `None` if
-/// there is none to judge by: another protocol, a UDP checksum of zero, or lengths that do not fit.
+/// there is none to judge by: another protocol, or a UDP checksum of zero.
 pub(crate) fn transport_is_intact(source: IpAddr, destination: IpAddr, protocol: u8, transport: &[u8]) -> Option<bool> {
-    let length = transport.len() as u32;
-    match protocol {
+    let covered = match protocol {
         UDP => {
-            let header = transport.first_chunk::<8>()?;
-            let whole = u32::from(u16::from_be_bytes([header[4], header[5]])) == length;
-            if !whole || header[6..] == [0, 0] {
+            let Some(header) = transport.first_chunk::<8>() else { return Some(false) };
+            if header[6..] == [0, 0] {
                 return None;
             }
+            // RFC 9868: what stands behind UDP's length is not covered.
+            match transport.get(..usize::from(u16::from_be_bytes([header[4], header[5]]))) {
+                Some(covered) if covered.len() >= 8 => covered,
+                _ => return Some(false),
+            }
         }
-        TCP if transport.len() >= 20 => {}
+        TCP => transport,
         _ => return None,
-    }
-    let sum = Sum::pseudo_header(source, destination, protocol, length) + Sum::of(transport);
+    };
+    let sum = Sum::pseudo_header(source, destination, protocol, covered.len() as u32) + Sum::of(covered);
     Some(sum.uncomplemented() == 0xffff)
 }

@@ -6,6 +6,7 @@
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "says what is skipped; helpers of tests may panic too")]
 
+mod adapter;
 mod common;
 mod families;
 mod faults;
