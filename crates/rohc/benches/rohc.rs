@@ -5,6 +5,7 @@
 //! Packets are made before, buffers are used again.
 
 #![allow(missing_docs, reason = "criterion makes functions without")]
+#![allow(clippy::print_stdout, reason = "the mean headers belong to the result")]
 
 use std::hint::black_box;
 use std::time::Duration;

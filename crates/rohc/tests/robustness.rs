@@ -19,7 +19,8 @@ struct Line {
     bursts: (u32, u32),
     /// Of a thousand packets, those that are overtaken by the next one.
     swaps: u32,
-    /// Damaged bits of a million.
+    /// Damaged bits of a million in what stands in place of the headers. What happens to the payload is beyond
+    /// the compressor: two bits cancel out in a checksum.
     bit_errors: u32,
     /// Packets that go by until feedback arrives; none for no way back.
     feedback: Option<u32>,
@@ -48,7 +49,7 @@ fn run(flow: &Flow, line: Line, packets: u32) -> Outcome {
         draws += 1;
         random(line.seed, draws) % many < of
     };
-    let mut on_the_way: VecDeque<(Vec<u8>, Vec<u8>)> = VecDeque::new();
+    let mut on_the_way: VecDeque<(Vec<u8>, usize, Vec<u8>)> = VecDeque::new();
     let mut feedback: VecDeque<(u32, Vec<u8>)> = VecDeque::new();
     let mut burst = 0;
     let mut gap = 0;
@@ -67,25 +68,23 @@ fn run(flow: &Flow, line: Line, packets: u32) -> Outcome {
         assert_eq!(info.profile, flow.profile, "{}", flow.name);
         outcome.sent += 1;
         outcome.octets += octets.len() as u64;
-        if chance(line.bursts.0, 1000) {
-            burst = line.bursts.1;
+        // A burst, and as many packets again before there may be another.
+        if burst == 0 && chance(line.bursts.0, 1000) {
+            burst = 2 * line.bursts.1;
         }
-        let mut is_lost = chance(line.loss, 1000);
-        if burst > 0 {
-            burst -= 1;
-            is_lost = true;
-        }
-        if is_lost {
+        let is_in_burst = burst > line.bursts.1;
+        burst = burst.saturating_sub(1);
+        if is_in_burst || chance(line.loss, 1000) {
             continue;
         }
-        on_the_way.push_back((octets, packet));
+        on_the_way.push_back((octets, info.header_after, packet));
         if on_the_way.len() == 1 && chance(line.swaps, 1000) {
             continue;
         }
         // The later one first, where one waits to be overtaken.
-        while let Some((mut octets, packet)) = on_the_way.pop_back() {
+        while let Some((mut octets, header, packet)) = on_the_way.pop_back() {
             let mut is_damaged = false;
-            for bit in 0..octets.len() * 8 {
+            for bit in 0..header * 8 {
                 if line.bit_errors > 0 && chance(line.bit_errors, 1_000_000) {
                     octets[bit / 8] ^= 0x80 >> (bit % 8);
                     is_damaged = true;
@@ -117,7 +116,7 @@ fn run(flow: &Flow, line: Line, packets: u32) -> Outcome {
     outcome
 }
 
-const PACKETS: u32 = 1_000;
+const PACKETS: u32 = 600;
 
 #[test]
 fn without_loss_everything_is_delivered() {
@@ -132,8 +131,8 @@ fn without_loss_everything_is_delivered() {
 #[test]
 fn random_loss() {
     for flow in traffic::all() {
-        for loss in [10, 50, 100, 200, 300] {
-            for seed in 0..4 {
+        for loss in [10, 100, 300] {
+            for seed in 0..2 {
                 for feedback in [None, Some(1), Some(15)] {
                     let line = Line { seed, loss, feedback, feedback_loss: loss, ..Line::default() };
                     let outcome = run(&flow, line, PACKETS);
@@ -183,10 +182,12 @@ fn reordering() {
 fn bit_errors() {
     for flow in traffic::all().iter().filter(|flow| flow.protected) {
         for seed in 0..4 {
-            let line = Line { seed, bit_errors: 100, feedback: Some(3), ..Line::default() };
-            let outcome = run(flow, line, PACKETS);
-            assert_eq!(outcome.wrong, 0, "{} {line:?} {outcome:?}", flow.name);
-            assert!(outcome.longest_gap <= 40, "{} {line:?} {outcome:?}", flow.name);
+            for bit_errors in [100, 1_000] {
+                let line = Line { seed, bit_errors, feedback: Some(3), ..Line::default() };
+                let outcome = run(flow, line, PACKETS);
+                assert_eq!(outcome.wrong, 0, "{} {line:?} {outcome:?}", flow.name);
+                assert!(outcome.longest_gap <= 40, "{} {line:?} {outcome:?}", flow.name);
+            }
         }
     }
 }

@@ -64,7 +64,7 @@ pub(crate) fn measured() -> Vec<Flow> {
             ipv6(17, &voice(n, n, 160 * (n + 75 * spurt + spurt % 3), in_spurt == 0))
         })
         .protected(),
-        Flow::new("IPv6/TCP, timestamps", Profile::Tcp, 72, |n| {
+        Flow::new("IPv6/TCP, timestamps", Profile::Ip, 72, |n| {
             let options = Timestamps { value: 1_000_000 + 7 * n, echo: 900_000 + 7 * n };
             ipv6(6, &tcp(n * 1_000, 77, 0x18, Some(options), &payload(n, 1_000)))
         })
@@ -106,11 +106,13 @@ pub(crate) fn all() -> Vec<Flow> {
         Flow::new("IPv4/UDP without checksum", Profile::Udp, 28, |n| {
             ipv4(Sequential.of(n), 17, &udp4(false, (40_000, 53), &payload(n, 30)))
         }),
-        Flow::new("IPv4/ESP", Profile::Esp, 28, |n| ipv4(Sequential.of(n), 50, &esp(n + 0xffff_ff00, &payload(n, 64)))),
+        Flow::new("IPv4/ESP", Profile::Esp, 28, |n| {
+            ipv4(Sequential.of(n), 50, &esp(n.wrapping_add(0xffff_ff00), &payload(n, 64)))
+        }),
         Flow::new("IPv4/ESP, IP-ID random", Profile::Esp, 28, |n| ipv4(Random.of(n), 50, &esp(n + 1, &payload(n, 64)))),
         Flow::new("IPv6 of another protocol", Profile::Ip, 40, |n| ipv6(132, &payload(n, 30))),
         Flow::new("IPv6/UDP/RTP, sequence wraps", Profile::Rtp, 60, |n| {
-            ipv6(17, &voice(n, n + 65_000, u32::MAX - 100_000 + 160 * n, n % 100 == 0))
+            ipv6(17, &voice(n, n + 65_000, (u32::MAX - 100_000).wrapping_add(160 * n), n % 100 == 0))
         })
         .protected(),
         Flow::new("IPv6/UDP/RTP, video frames of several packets", Profile::Rtp, 60, |n| {
@@ -168,7 +170,7 @@ pub(crate) fn all() -> Vec<Flow> {
         Flow::new("IPv4/GRE/IPv6/UDP/RTP", Profile::Rtp, 96, |n| {
             ipv4(Sequential.of(n), 47, &[&gre(5 + n, n as u16)[..], &ipv6(17, &voice(n, n, 160 * n, false))].concat())
         }),
-        Flow::new("IPv4/TCP", Profile::Tcp, 40, |n| {
+        Flow::new("IPv4/TCP", Profile::Ip, 40, |n| {
             ipv4(Sequential.of(n), 6, &tcp4(n * 500, 77 + n / 3, 0x10, &payload(n, 500)))
         }),
     ]);
