@@ -9,6 +9,7 @@ use engine::{Rate, Size, Span};
 use queue::{Codel, Discipline, FqCodel, QueueConfig, Selector};
 use serde::{Deserialize, Serialize};
 
+use crate::cache::CacheConfig;
 use crate::class::Priority;
 use crate::frame::MAX_BODY;
 
@@ -42,6 +43,8 @@ pub struct AdapterConfig {
     pub largest_packet: Size,
     /// Header compression; absent: none. Default present.
     pub rohc: Option<Rohc>,
+    /// What is answered on the near side. Default: neighbours, ARP, routers and tables.
+    pub cache: CacheConfig,
     /// Hello, keep-alive and when the line counts as lost.
     pub session: SessionConfig,
 }
@@ -255,7 +258,7 @@ impl AdapterConfig {
     /// The framing is the same.
     #[must_use]
     pub fn plain() -> Self {
-        Self { schedule: Schedule::Fifo, rohc: None, ..Self::default() }
+        Self { schedule: Schedule::Fifo, rohc: None, cache: CacheConfig::off(), ..Self::default() }
     }
 
     /// Whether such an adapter can be.
@@ -294,6 +297,10 @@ impl AdapterConfig {
             number("rohc.max-cid", rohc.max_cid, 0, 1023, "0 to 1023")?;
             number("rohc.rtp-ports", rohc.rtp_ports.len() as u64, 0, 16, "at most 16 ports")?;
         }
+        for (field, time) in self.cache.times() {
+            span(field, time, Span::from_secs(1), Span::from_secs(3600), "1s to 1h")?;
+        }
+        number("cache.entries", self.cache.entries, 16, 4096, "16 to 4096")?;
         let session = &self.session;
         span("session.hello", session.hello, millis(100), Span::from_secs(60), "100ms to 60s")?;
         span("session.keep-alive", session.keep_alive, millis(100), Span::from_secs(60), "100ms to 60s")?;
@@ -372,6 +379,7 @@ impl Default for AdapterConfig {
             queues: Queues::default(),
             largest_packet: Size::from_bytes(65_575),
             rohc: Some(Rohc::default()),
+            cache: CacheConfig::default(),
             session: SessionConfig::default(),
         }
     }

@@ -9,6 +9,7 @@ extern crate alloc;
 extern crate std;
 
 mod adapter;
+pub mod cache;
 mod class;
 mod config;
 mod counters;
