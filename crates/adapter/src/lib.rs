@@ -15,6 +15,7 @@ mod config;
 mod counters;
 pub mod frame;
 mod histogram;
+pub mod payload;
 
 pub use adapter::{Adapter, LAN, LINE};
 pub use class::{Class, Priority};
