@@ -6,6 +6,7 @@ mod args;
 #[cfg(test)]
 mod docs;
 mod link;
+mod probe;
 mod progress;
 mod results;
 mod run;
@@ -39,6 +40,7 @@ fn main() -> ExitCode {
         Command::Compare(options) => results::compare(&options),
         Command::Profiles(options) => show::profiles(&options),
         Command::Link(options) => link::link(&options),
+        Command::Probe(options) => probe::probe(&options),
         Command::Completions { shell } => show::completions(shell),
         Command::Man { dir } => show::man(&dir),
     };

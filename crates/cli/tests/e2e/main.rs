@@ -12,6 +12,7 @@ mod faults;
 mod input;
 mod link;
 mod measured;
+mod probe;
 mod programs;
 mod run;
 mod simulated;
