@@ -153,7 +153,8 @@ pub(crate) fn finished(events: &[Event], sheets: &[Sheet]) -> Result<Vec<Finishe
     let count = |table: usize, key: (u32, u32)| rows[table].get(&key).map_or(0, Vec::len);
     let whole = |done: &&Finished| {
         let key = (done.cell, done.attempt);
-        let expected = [done.rows.samples, done.rows.links, done.rows.drops, done.rows.cpu, done.rows.cells];
+        let rows = &done.rows;
+        let expected = [rows.samples, rows.links, rows.drops, rows.cpu, rows.adapters, rows.cells];
         expected.into_iter().enumerate().all(|(table, rows)| count(table, key) == rows)
     };
     let mut seen = std::collections::HashSet::new();

@@ -142,7 +142,7 @@ impl<'a> Questions<'a> {
             (None, Some(panels)) => self.panels(panels, &series, &shown)?,
             (None, None) => {
                 let title = format!("{} over {x}", y.name());
-                let panel = Panel { title, select: Selection::default(), omit: Vec::new() };
+                let panel = Panel { title, select: Selection::default(), omit: Vec::new(), curve: None };
                 self.told_apart(fields.at, &shown, &panel.select)?;
                 vec![panel]
             }
@@ -152,7 +152,8 @@ impl<'a> Questions<'a> {
 
     /// One panel for each combination of the keys' values, the last key fastest.
     fn pages(&self, node: &'a Node, shown: &[&str]) -> Result<Vec<Panel>, Noted> {
-        let mut panels = vec![Panel { title: String::new(), select: Selection::default(), omit: Vec::new() }];
+        let mut panels =
+            vec![Panel { title: String::new(), select: Selection::default(), omit: Vec::new(), curve: None }];
         for node in fields::one_or_more(self.notes, node, "`page`")? {
             let key = self.axis(node)?;
             let Some(axis) = self.active.iter().find(|axis| axis.key == key) else {
@@ -194,7 +195,7 @@ impl<'a> Questions<'a> {
             }
             let Some(select) = select else { continue };
             self.told_apart(node.at, shown, &select)?;
-            panels.push(Panel { title, select, omit });
+            panels.push(Panel { title, select, omit, curve: None });
         }
         Ok(panels)
     }

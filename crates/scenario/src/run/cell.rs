@@ -85,6 +85,7 @@ pub(crate) fn record(cell: &Cell, observations: Vec<Observation>, own_tcp: &'sta
         seed: cell.seed,
         flows,
         pipes: Vec::new(),
+        adapters: Vec::new(),
         discarded: Vec::new(),
         health: Health::default(),
         histograms,
