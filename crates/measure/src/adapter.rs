@@ -24,10 +24,14 @@ pub struct AdapterRecord {
     pub line_bytes: u64,
     /// Of these, for real-time datagrams.
     pub real_time_line_bytes: u64,
-    /// Of these, for other datagrams.
+    /// Of these, other datagrams themselves, after compression.
     pub data_line_bytes: u64,
-    /// Payload of the fragments of other datagrams, the overhead of frames and fragments left out.
-    pub data_payload_bytes: u64,
+    /// Of these, what framed and cut other datagrams.
+    pub framing_line_bytes: u64,
+    /// Of these, the adapters' own frames.
+    pub control_line_bytes: u64,
+    /// Characters that were not sent while data waited: the line was held for a datagram foretold.
+    pub held_line_bytes: u64,
     /// Real-time datagrams that left whole.
     pub real_time_packets: u64,
     /// Their bytes of IP.
@@ -36,8 +40,8 @@ pub struct AdapterRecord {
     pub data_packets: u64,
     /// Their bytes of IP.
     pub data_ip_bytes: u64,
-    /// Fragments of other datagrams.
-    pub fragments: u64,
+    /// Frames put on the line, all kinds.
+    pub frames: u64,
     /// Real-time datagrams that came when they were foretold.
     pub predictions_held: u64,
     /// Those that came at another time.
@@ -65,10 +69,12 @@ impl AdapterRecord {
         self.share_of_line(self.line_bytes)
     }
 
-    /// e: payload of the fragments of data over all characters these took.
+    /// e: data's own characters over these, their framing, and the time the line was held back for
+    /// real-time datagrams while data waited.
     #[must_use]
     pub fn efficiency(&self) -> Option<f64> {
-        (self.data_line_bytes > 0).then(|| self.data_payload_bytes as f64 / self.data_line_bytes as f64)
+        let used = self.data_line_bytes + self.framing_line_bytes + self.held_line_bytes;
+        (self.data_line_bytes > 0).then(|| self.data_line_bytes as f64 / used as f64)
     }
 
     /// What real-time datagrams leave of the line, in bit/s.

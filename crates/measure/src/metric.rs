@@ -29,7 +29,7 @@ pub enum Metric {
     /// Share of the time in which the line is in use, of the adapter that sends the flow (as all
     /// that follow).
     LineUse,
-    /// e: payload of data's fragments over all characters they take.
+    /// e: data's own characters over these, their framing, and the time the line was held for voice.
     Efficiency,
     /// Data's bytes of IP over what voice leaves of the line.
     DataShare,

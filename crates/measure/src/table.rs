@@ -164,12 +164,14 @@ fn adapter_line(cell: &CellRecord, adapter: &AdapterRecord) -> Line {
         .put("line_bytes", adapter.line_bytes)
         .put("real_time_line_bytes", adapter.real_time_line_bytes)
         .put("data_line_bytes", adapter.data_line_bytes)
-        .put("data_payload_bytes", adapter.data_payload_bytes)
+        .put("framing_line_bytes", adapter.framing_line_bytes)
+        .put("control_line_bytes", adapter.control_line_bytes)
+        .put("held_line_bytes", adapter.held_line_bytes)
         .put("real_time_packets", adapter.real_time_packets)
         .put("real_time_ip_bytes", adapter.real_time_ip_bytes)
         .put("data_packets", adapter.data_packets)
         .put("data_ip_bytes", adapter.data_ip_bytes)
-        .put("fragments", adapter.fragments)
+        .put("frames", adapter.frames)
         .put("predictions_held", adapter.predictions_held)
         .put("predictions_missed", adapter.predictions_missed)
         .put("overdue", adapter.overdue)
@@ -489,12 +491,14 @@ fn adapter(row: &Row) -> Result<AdapterRecord, RecordError> {
         line_bytes: row.get("line_bytes")?,
         real_time_line_bytes: row.get("real_time_line_bytes")?,
         data_line_bytes: row.get("data_line_bytes")?,
-        data_payload_bytes: row.get("data_payload_bytes")?,
+        framing_line_bytes: row.get("framing_line_bytes")?,
+        control_line_bytes: row.get("control_line_bytes")?,
+        held_line_bytes: row.get("held_line_bytes")?,
         real_time_packets: row.get("real_time_packets")?,
         real_time_ip_bytes: row.get("real_time_ip_bytes")?,
         data_packets: row.get("data_packets")?,
         data_ip_bytes: row.get("data_ip_bytes")?,
-        fragments: row.get("fragments")?,
+        frames: row.get("frames")?,
         predictions_held: row.get("predictions_held")?,
         predictions_missed: row.get("predictions_missed")?,
         overdue: row.get("overdue")?,

@@ -324,8 +324,9 @@ fn an_adapters_metrics_are_those_of_the_flows_it_sends() {
         line_bit_s: 7_680.0,
         line_bytes: 9_200,
         real_time_line_bytes: 1_200,
-        data_line_bytes: 8_000,
-        data_payload_bytes: 7_200,
+        data_line_bytes: 7_200,
+        framing_line_bytes: 600,
+        held_line_bytes: 200,
         data_ip_bytes: 7_000,
         overdue: 3,
         ..AdapterRecord::default()

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use crate::page::{column, four_digits};
 
 /// What the columns mean, as HTML.
-pub(crate) const NOTE: &str = "<p class=\"note\">Each row is the adapter at one end of a line, and what it sent over the line in the measured time. Real-time delay is from the LAN to the last character on the line, queue delay from there to the first; the gap is the time foretold to be free before the next real-time datagram. e is the payload of data's fragments over the characters they took; data's share is its bytes of IP over what real-time datagrams leave of the line.</p>";
+pub(crate) const NOTE: &str = "<p class=\"note\">Each row is the adapter at one end of a line, and what it sent over the line in the measured time. Real-time delay is from the LAN to the last character on the line, queue delay from there to the first; the gap is the time foretold to be free before the next real-time datagram. e is data's own characters over these, their framing, and the time the line was held for real-time datagrams while data waited; data's share is its bytes of IP over what real-time datagrams leave of the line.</p>";
 
 /// A column's name, and its value for an adapter.
 type Column = (&'static str, fn(&AdapterRecord) -> Option<f64>);
@@ -25,7 +25,7 @@ const COLUMNS: [Column; 21] = [
     ("missed", |a| count(a.predictions_missed)),
     ("refused flows", |a| count(a.refused)),
     ("data packets", |a| count(a.data_packets)),
-    ("fragments", |a| count(a.fragments)),
+    ("frames", |a| count(a.frames)),
     ("queue delay p50, ms", |a| millis(a.queue_delay, |q| q.p50)),
     ("queue p99, ms", |a| millis(a.queue_delay, |q| q.p99)),
     ("gap p50, ms", |a| millis(a.gap, |q| q.p50)),

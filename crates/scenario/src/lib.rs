@@ -14,7 +14,7 @@ pub use read::{
     parse_adapter_config, reference,
 };
 pub use run::{
-    Account, CellError, Executor, Governor, Jobs, Live, LiveError, Options as RunOptions, Outcome, Progress, RETRIES,
-    RunError, SimulationError, run,
+    Account, CellError, Executor, Governor, Jobs, LinkError, Live, LiveError, Options as RunOptions, Outcome, Progress,
+    RETRIES, RunError, SimulationError, run,
 };
 pub use traffic::{SERVICES, Service};

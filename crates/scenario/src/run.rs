@@ -1,6 +1,8 @@
 //! From a plan to a recording: the whole path of a run.
 
+mod carrier;
 mod cell;
+mod links;
 mod real;
 mod schedule;
 mod simulate;
@@ -14,6 +16,7 @@ use measure::{CellRecord, Event, RecordError, Recorder};
 use crate::plan::Plan;
 use schedule::{Queue, Waiting};
 
+pub use links::LinkError;
 pub use real::CellError;
 pub use real::live::{Account, Live, LiveError};
 pub use schedule::{Governor, Jobs, RETRIES};

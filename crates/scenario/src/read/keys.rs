@@ -1,6 +1,10 @@
 //! Every key of the language: the decoder refuses what is not here, and the guide's tables are made
 //! from here.
 
+mod line;
+
+pub(crate) use line::{BURSTS, CUT, FADES, LINE, LINE_WAY, RECEIVE};
+
 /// The keys of one kind of mapping.
 pub(crate) struct Table {
     /// What the mapping is, as messages call it.
@@ -32,6 +36,7 @@ pub fn reference() -> String {
     const CHAPTERS: &[(&str, &[&Table])] = &[
         ("The file", &[&SCENARIO]),
         ("Links", &[&LINK, &DIRECTION, &BRANCH, &MATCH]),
+        ("Character lines", &[&LINE, &RECEIVE, &BURSTS, &FADES, &CUT]),
         ("Rates", &[&RATE_MODEL, &TOKEN_BUCKET]),
         ("Delays", &[&DELAY_MODEL, &UNIFORM, &NORMAL, &PARETO, &TIMELINE_DELAY]),
         ("Losses", &[&LOSS_MODEL, &GILBERT_ELLIOTT, &MARKOV4]),
@@ -96,6 +101,11 @@ pub(crate) static LINK: Table = Table {
         key("profile", "satellite-2", "Where all that is not said comes from (`narrows profiles`)."),
         key("up", "{loss: 0}", "Keys for the first direction only; they go before those of the link."),
         key("down", "{loss: 0.1}", "Keys for the second direction only."),
+        key(
+            "line",
+            "{baud: 9600}",
+            "A line that carries characters instead of packets, with an adapter at each end; its keys stand in it, not beside it.",
+        ),
         RATE,
         OVERHEAD,
         DELAY,
@@ -283,6 +293,8 @@ pub(crate) static MATCH: Table = Table {
         key("protocol", "udp", "`tcp`, `udp`, `icmp`, `icmpv6`, `sctp`, `esp`, `gre` or a number."),
         key("port", "5004", "Source or destination port."),
         key("dscp", "46", "Differentiated services code point, 0 to 63."),
+        key("flow-label", "7", "IPv6's flow label."),
+        key("spi", "256", "Security parameters index of ESP."),
         key("probability", "0.5", "Chance that a packet which meets the rest is taken."),
     ],
 };
@@ -292,6 +304,11 @@ pub(crate) static PATH: Table = Table {
     keys: &[
         key("mtu", "1440", "Applications stand on the site itself, with this MTU; 1500 if absent."),
         key("vxlan", "{mtu: 1440}", "Applications stand in a namespace of their own, joined by a VXLAN tunnel."),
+        key(
+            "adapter",
+            "{schedule: gaps}",
+            "Narrowband adapters stand at both ends of links; `{}` takes every default.",
+        ),
     ],
 };
 
