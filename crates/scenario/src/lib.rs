@@ -6,6 +6,7 @@ pub mod plan;
 mod profiles;
 mod read;
 mod run;
+mod theory;
 mod topology;
 
 pub use profiles::{DefaultQueue, PROFILES, Profile, ProfileDirection, profile};

@@ -17,6 +17,7 @@ use crate::read::study::Questions;
 use crate::read::sweep::{SweptKey, Variant};
 use crate::read::traces::Traces;
 use crate::read::yaml::{self, Node};
+use crate::theory;
 
 /// Most sites of a scenario.
 const MOST_SITES: usize = 250;
@@ -62,6 +63,8 @@ pub(crate) fn plan(
             Err(noted) if slipped("sweep") || slipped("quick") => Err(*noted),
             _ => Questions::new(notes, &root, variant, &variants).decode(),
         };
+        let (mut study, cells) = (study?, cells?);
+        theory::fill(&mut study, &cells);
         Ok(Plan {
             schema: measure::SCHEMA,
             version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -71,8 +74,8 @@ pub(crate) fn plan(
             quick,
             set: options.set.clone(),
             seed,
-            study: study?,
-            cells: cells?,
+            study,
+            cells,
         })
     };
     let plan = make(&full, false);

@@ -46,7 +46,7 @@ pub fn reference() -> String {
         ("Sweeps and measurement", &[&RANGE, &MEASURE]),
         ("Expectations", &[&EXPECT]),
         ("Figures", &[&FIGURE, &PANEL]),
-        ("Findings", &[&FINDING, &DECAY, &CONVERGE, &COST, &LOWEST_SHARE, &AGREES]),
+        ("Findings", &[&FINDING, &DECAY, &CONVERGE, &COST, &LOWEST_SHARE, &VALUE, &AGREES]),
     ];
     let mut out = String::new();
     for (title, tables) in CHAPTERS {
@@ -410,11 +410,20 @@ pub(crate) static EXPECT: Table = Table {
 pub(crate) static FIGURE: Table = Table {
     what: "a figure",
     keys: &[
-        key("x", "radio.loss", "Swept key along x; its values must be numbers. Required."),
+        key(
+            "x",
+            "radio.loss or time",
+            "Swept key along x, whose values must be numbers; or `time`, for what is measured in every interval. Required.",
+        ),
         key("y", "goodput", "The metric along y. Required."),
         key("series", "traffic", "Swept key (or `flow`) with one line for each value. Required."),
         key("page", "[radio.profile, path]", "One panel for each combination of these keys' values."),
         key("panels", "[{…}]", "The panels one by one, instead of `page`."),
+        key(
+            "theory",
+            "ping-alone",
+            "A curve to draw beside what is measured: the round-trip time of a ping whose datagram passes the links alone, its bytes at their rates and nothing added or saved.",
+        ),
     ],
 };
 
@@ -449,6 +458,7 @@ pub(crate) static FINDING: Table = Table {
             "Median ratio of two values of a key over all pairs that differ in it alone.",
         ),
         key("lowest-share", "{}", "Lowest ratio of the metric to the offered rate."),
+        key("value", "{metric: goodput}", "The metric itself, in its base unit: the median over the cells."),
         key("agrees", "{from: 0.03, to: 0.05}", "Results that agree with the paper; one side may be absent. Required."),
     ],
 };
@@ -483,6 +493,8 @@ pub(crate) static COST: Table = Table {
 };
 
 pub(crate) static LOWEST_SHARE: Table = Table { what: "a lowest share", keys: &[METRIC] };
+
+pub(crate) static VALUE: Table = Table { what: "a value", keys: &[METRIC] };
 
 pub(crate) static AGREES: Table = Table {
     what: "`agrees`",
