@@ -90,6 +90,9 @@ pub struct Rows {
     /// In `adapters.csv`.
     #[serde(default)]
     pub adapters: usize,
+    /// In `packets.csv`.
+    #[serde(default)]
+    pub packets: usize,
 }
 
 /// Something worth knowing.

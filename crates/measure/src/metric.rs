@@ -24,7 +24,7 @@ pub enum Metric {
     RttP50,
     /// Round-trip time, 99th percentile.
     RttP99,
-    /// Segments TCP sent again.
+    /// Segments TCP, or messages a call, sent again.
     Retransmits,
     /// Share of the time in which the line is in use, of the adapter that sends the flow (as all
     /// that follow).
@@ -45,6 +45,18 @@ pub enum Metric {
     GapP50,
     /// Mean length of a compressed header in bytes.
     Header,
+    /// Differences between consecutive arrivals less those between departures, 99th percentile (voice).
+    JitterP99,
+    /// The E-model's rating R (voice).
+    Rating,
+    /// Rate of the line from the slope of packet pairs.
+    PairRate,
+    /// Time to set up a call, median.
+    SetupTime,
+    /// Calls that were set up, as a share of those tried.
+    CallSuccess,
+    /// Time from the start of a transfer to its last byte (TCP).
+    TransferTime,
 }
 
 /// The unit a metric is kept in.
@@ -56,13 +68,13 @@ pub enum Unit {
     Second,
     /// A share of 1.
     Ratio,
-    /// A count.
+    /// A count, or a figure without a unit.
     Count,
 }
 
 impl Metric {
     /// Every metric, in the order of documentation.
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 24] = [
         Self::Goodput,
         Self::Share,
         Self::Loss,
@@ -81,6 +93,12 @@ impl Metric {
         Self::QueueDelayP50,
         Self::GapP50,
         Self::Header,
+        Self::JitterP99,
+        Self::Rating,
+        Self::PairRate,
+        Self::SetupTime,
+        Self::CallSuccess,
+        Self::TransferTime,
     ];
 
     /// The name in scenario files.
@@ -105,6 +123,12 @@ impl Metric {
             Self::QueueDelayP50 => "queue-delay-p50",
             Self::GapP50 => "gap-p50",
             Self::Header => "header",
+            Self::JitterP99 => "jitter-p99",
+            Self::Rating => "rating",
+            Self::PairRate => "pair-rate",
+            Self::SetupTime => "setup-time",
+            Self::CallSuccess => "call-success",
+            Self::TransferTime => "transfer-time",
         }
     }
 
@@ -130,6 +154,12 @@ impl Metric {
             Self::QueueDelayP50 => "queue_delay_p50_s",
             Self::GapP50 => "gap_p50_s",
             Self::Header => "header_mean_bytes",
+            Self::JitterP99 => "jitter_p99_s",
+            Self::Rating => "rating",
+            Self::PairRate => "pair_rate_bit_s",
+            Self::SetupTime => "setup_p50_s",
+            Self::CallSuccess => "call_success_ratio",
+            Self::TransferTime => "transfer_s",
         }
     }
 
@@ -137,11 +167,22 @@ impl Metric {
     #[must_use]
     pub const fn unit(self) -> Unit {
         match self {
-            Self::Goodput => Unit::BitPerSecond,
-            Self::Share | Self::Loss | Self::LineUse | Self::Efficiency | Self::DataShare => Unit::Ratio,
-            Self::DelayP50 | Self::DelayP99 | Self::Jitter | Self::RttP50 | Self::RttP99 => Unit::Second,
-            Self::RealTimeDelayP99 | Self::QueueDelayP50 | Self::GapP50 => Unit::Second,
-            Self::Retransmits | Self::Overdue | Self::Refused | Self::Header => Unit::Count,
+            Self::Goodput | Self::PairRate => Unit::BitPerSecond,
+            Self::Share | Self::Loss | Self::CallSuccess | Self::LineUse | Self::Efficiency | Self::DataShare => {
+                Unit::Ratio
+            }
+            Self::DelayP50
+            | Self::DelayP99
+            | Self::Jitter
+            | Self::RttP50
+            | Self::RttP99
+            | Self::JitterP99
+            | Self::SetupTime
+            | Self::TransferTime
+            | Self::RealTimeDelayP99
+            | Self::QueueDelayP50
+            | Self::GapP50 => Unit::Second,
+            Self::Retransmits | Self::Rating | Self::Overdue | Self::Refused | Self::Header => Unit::Count,
         }
     }
 
@@ -159,6 +200,14 @@ impl Metric {
             Self::RttP50 => flow.rtt.as_ref().map(|q| q.p50),
             Self::RttP99 => flow.rtt.as_ref().map(|q| q.p99),
             Self::Retransmits => flow.retransmits.map(|n| n as f64),
+            Self::JitterP99 => flow.voice.as_ref()?.jitter_p99_s,
+            Self::Rating => flow.voice.as_ref()?.rating,
+            Self::PairRate => flow.pairs.as_ref().map(|pairs| pairs.rate_bit_s),
+            Self::SetupTime => flow.calls.as_ref()?.setup_p50_s,
+            Self::CallSuccess => {
+                flow.calls.as_ref().filter(|calls| calls.tried > 0).map(|c| c.established as f64 / c.tried as f64)
+            }
+            Self::TransferTime => flow.transfer_s,
             Self::LineUse => adapter()?.line_use(),
             Self::Efficiency => adapter()?.efficiency(),
             Self::DataShare => adapter()?.data_share(),

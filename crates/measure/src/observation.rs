@@ -3,7 +3,7 @@
 use engine::{Span, Time};
 use hdrhistogram::Histogram;
 
-use crate::{FlowRecord, Interval, PacketCounts, Quantiles};
+use crate::{CallsRecord, FlowRecord, Interval, PacketCounts, PacketPoint, PairsRecord, Quantiles, VoiceRecord};
 
 /// A flow as an executor saw it: counters at the bounds of its intervals, and every delay.
 #[derive(Clone, Debug)]
@@ -18,6 +18,16 @@ pub struct Observation {
     pub delays: Histogram<u64>,
     /// Round-trip times in ns.
     pub rtts: Histogram<u64>,
+    /// What a listener would make of it (voice).
+    pub voice: Option<VoiceRecord>,
+    /// What its packet pairs say of the line.
+    pub pairs: Option<PairsRecord>,
+    /// What became of its calls.
+    pub calls: Option<CallsRecord>,
+    /// How long its transfer took, if it came to its end.
+    pub transfer: Option<Span>,
+    /// Single packets.
+    pub series: Vec<PacketPoint>,
     /// What went wrong.
     pub error: Option<String>,
 }
@@ -33,7 +43,7 @@ pub struct Snapshot {
     pub received_bytes: u64,
     /// Packets, for flows that number them.
     pub packets: Option<PacketCounts>,
-    /// Segments TCP sent again.
+    /// Segments TCP, or messages a call, sent again.
     pub retransmits: Option<u64>,
     /// Round-trip time now.
     pub rtt: Option<Span>,
@@ -62,6 +72,11 @@ impl Observation {
             packets: None,
             delays: delay_histogram(),
             rtts: delay_histogram(),
+            voice: None,
+            pairs: None,
+            calls: None,
+            transfer: None,
+            series: Vec::new(),
             error: None,
         }
     }
@@ -83,6 +98,11 @@ impl Observation {
             rtt: Quantiles::of_nanos(&self.rtts),
             jitter_s: last.jitter.map(Span::as_secs_f64),
             retransmits: difference(first.retransmits, last.retransmits),
+            voice: self.voice,
+            pairs: self.pairs,
+            calls: self.calls,
+            transfer_s: self.transfer.map(Span::as_secs_f64),
+            series: self.series,
             intervals: self.snapshots.windows(2).map(|pair| pair[0].interval_to(&pair[1], first.at)).collect(),
             error: self.error,
             ..named

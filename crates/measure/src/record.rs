@@ -49,7 +49,7 @@ pub struct FlowRecord {
     pub from: String,
     /// Site it is sent to.
     pub to: String,
-    /// `tcp`, `udp` or `ping`.
+    /// `tcp`, `udp`, `ping`, `voice`, `pairs` or `call`.
     pub protocol: Name,
     /// What sent it: `own`, `iperf3`, `smoltcp`.
     pub engine: Name,
@@ -73,12 +73,93 @@ pub struct FlowRecord {
     pub rtt: Option<Quantiles>,
     /// Interarrival jitter in seconds (RFC 3550 6.4.1).
     pub jitter_s: Option<f64>,
-    /// Segments sent again.
+    /// Segments, or messages of a call, sent again.
     pub retransmits: Option<u64>,
+    /// What a listener would make of it (voice).
+    pub voice: Option<VoiceRecord>,
+    /// What its packet pairs say of the line.
+    pub pairs: Option<PairsRecord>,
+    /// What became of its calls.
+    pub calls: Option<CallsRecord>,
+    /// Seconds from the start of a transfer to its last byte at the receiver, if it came to its end.
+    pub transfer_s: Option<f64>,
     /// The measured time in intervals.
     pub intervals: Vec<Interval>,
+    /// Single packets in order of number: the first [`SERIES_LIMIT`] of the measured time, of flows
+    /// that keep them.
+    pub series: Vec<PacketPoint>,
     /// Why there is no more than this, if something went wrong.
     pub error: Option<String>,
+}
+
+/// Most packets of a flow that are kept one by one.
+pub const SERIES_LIMIT: usize = 2_000;
+
+/// A voice flow at its listener.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct VoiceRecord {
+    /// 99th percentile of the differences between consecutive arrivals less those between their
+    /// departures, in seconds.
+    pub jitter_p99_s: Option<f64>,
+    /// Packets that came too late to be played.
+    pub late_packets: u64,
+    /// Share of packets that were not played: lost, damaged or late.
+    pub missing_ratio: f64,
+    /// Mean length of bursts of those over that of random losses (ITU-T G.107 BurstR).
+    pub burst_ratio: f64,
+    /// Mean time from sending to playing in seconds.
+    pub playout_s: f64,
+    /// The E-model's rating R; absent if nothing could be played.
+    pub rating: Option<f64>,
+}
+
+/// What packet pairs say.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct PairsRecord {
+    /// Pairs of which both packets arrived in order.
+    pub count: u64,
+    /// Rate from the slope of separation over size, in bit/s.
+    pub rate_bit_s: f64,
+    /// Lower bound of its 95 % interval.
+    pub rate_low_bit_s: f64,
+    /// Upper bound; absent where the slope's interval reaches zero.
+    pub rate_high_bit_s: Option<f64>,
+    /// Sizes whose own estimate disagrees with the slope.
+    pub disagreeing_sizes: u64,
+}
+
+/// What became of calls.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct CallsRecord {
+    /// Calls that were tried.
+    pub tried: u64,
+    /// Of those, how many stood.
+    pub established: u64,
+    /// Of those, how many were released in order.
+    pub released: u64,
+    /// Median time from the invitation to its acceptance at the caller, in seconds.
+    pub setup_p50_s: Option<f64>,
+    /// Longest.
+    pub setup_max_s: Option<f64>,
+}
+
+/// A packet of a flow.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct PacketPoint {
+    /// Its number at its sender, from 0.
+    pub number: u64,
+    /// Whether it went from the flow's second site back to its first (calls).
+    pub back: bool,
+    /// Its size: UDP payload of voice, IP datagram of packet pairs.
+    pub bytes: u64,
+    /// When it was sent, in seconds from the start of the measured time.
+    pub sent_s: f64,
+    /// One-way delay in seconds; absent if it was lost.
+    pub delay_s: Option<f64>,
+    /// Difference of its arrival from the one before, less that of their departures (voice), in seconds.
+    pub jitter_s: Option<f64>,
+    /// Difference of its arrival from that of the first of its pair, in seconds.
+    pub separation_s: Option<f64>,
 }
 
 /// Packets of a flow that numbers them.

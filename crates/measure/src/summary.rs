@@ -84,8 +84,19 @@ fn figure_table(out: &mut String, width: usize, figure: &Figure, analysis: &Anal
 
 /// The metrics a run without figures is shown by.
 fn plain_table(out: &mut String, width: usize, analysis: &Analysis) {
-    const SHOWN: [Metric; 6] =
-        [Metric::Goodput, Metric::Share, Metric::Loss, Metric::DelayP50, Metric::RttP50, Metric::Retransmits];
+    const SHOWN: [Metric; 11] = [
+        Metric::Goodput,
+        Metric::Share,
+        Metric::Loss,
+        Metric::DelayP50,
+        Metric::RttP50,
+        Metric::Retransmits,
+        Metric::JitterP99,
+        Metric::Rating,
+        Metric::PairRate,
+        Metric::SetupTime,
+        Metric::TransferTime,
+    ];
     let measured = |metric: &Metric| analysis.groups.iter().any(|g| g.median(*metric).is_some());
     let metrics: Vec<Metric> = SHOWN.into_iter().filter(measured).collect();
     let rows = &analysis.groups[..analysis.groups.len().min(MOST_ROWS)];

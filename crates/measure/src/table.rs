@@ -17,32 +17,39 @@ use engine::Span;
 use crate::event::Rows;
 use crate::outline::written;
 use crate::{
-    AdapterRecord, CellRecord, Discarded, FlowRecord, Health, Interval, Metric, Name, Outline, PacketCounts,
-    PipeRecord, Quantiles, RecordError, Scalar,
+    AdapterRecord, CallsRecord, CellRecord, Discarded, FlowRecord, Health, Interval, Metric, Name, Outline,
+    PacketCounts, PacketPoint, PairsRecord, PipeRecord, Quantiles, RecordError, Scalar, VoiceRecord,
 };
 
 /// The tables of a results directory.
-pub(crate) const TABLES: [&str; 6] = ["samples.csv", "links.csv", "drops.csv", "cpu.csv", ADAPTERS, CELLS];
-pub(crate) const ADAPTERS: &str = "adapters.csv";
+pub(crate) const TABLES: [&str; 7] = ["samples.csv", "links.csv", "drops.csv", "cpu.csv", PACKETS, ADAPTERS, CELLS];
 pub(crate) const CELLS: &str = "cells.csv";
 
+pub(crate) const PACKETS: &str = "packets.csv";
+pub(crate) const ADAPTERS: &str = "adapters.csv";
+
+/// Tables that older recordings do not have.
+const LATER: [&str; 2] = [PACKETS, ADAPTERS];
+
 /// The rows of one cell, for each table in the order of [`TABLES`], as CSV without header.
-pub(crate) fn rows(cell: &CellRecord) -> io::Result<([Vec<u8>; 6], Rows)> {
-    let [samples, links, drops, cpu, adapters, cells] = lines(cell);
+pub(crate) fn rows(cell: &CellRecord) -> io::Result<([Vec<u8>; 7], Rows)> {
+    let [samples, links, drops, cpu, packets, adapters, cells] = lines(cell);
     let rows = Rows {
         cells: cells.len(),
         samples: samples.len(),
         links: links.len(),
         drops: drops.len(),
         cpu: cpu.len(),
+        packets: packets.len(),
         adapters: adapters.len(),
     };
     let csv = |lines: Vec<Line>| to_csv(lines.iter().map(|line| line.0.iter().map(|(_, value)| value.as_str())));
-    Ok(([csv(samples)?, csv(links)?, csv(drops)?, csv(cpu)?, csv(adapters)?, csv(cells)?], rows))
+    let tables = [csv(samples)?, csv(links)?, csv(drops)?, csv(cpu)?, csv(packets)?, csv(adapters)?, csv(cells)?];
+    Ok((tables, rows))
 }
 
 /// The header of each table in the order of [`TABLES`].
-pub(crate) fn headers(axes: &[String]) -> io::Result<[Vec<u8>; 6]> {
+pub(crate) fn headers(axes: &[String]) -> io::Result<[Vec<u8>; 7]> {
     let unset = Scalar { label: String::new(), number: None };
     let blank = CellRecord {
         cell: 0,
@@ -50,21 +57,25 @@ pub(crate) fn headers(axes: &[String]) -> io::Result<[Vec<u8>; 6]> {
         attempt: 0,
         coordinates: axes.iter().map(|key| (key.clone(), unset.clone())).collect(),
         seed: 0,
-        flows: vec![FlowRecord { intervals: vec![Interval::default()], ..FlowRecord::default() }],
+        flows: vec![FlowRecord {
+            intervals: vec![Interval::default()],
+            series: vec![PacketPoint::default()],
+            ..FlowRecord::default()
+        }],
         pipes: vec![PipeRecord { drops: vec![("".into(), 0)], ..PipeRecord::default() }],
         adapters: vec![AdapterRecord::default()],
         discarded: Vec::new(),
         health: Health { cpu_s: vec![("".into(), 0.0)], ..Health::default() },
         histograms: Vec::new(),
     };
-    let mut headers: [Vec<u8>; 6] = Default::default();
+    let mut headers: [Vec<u8>; 7] = Default::default();
     for (header, lines) in headers.iter_mut().zip(lines(&blank)) {
         *header = to_csv(lines.iter().map(|line| line.0.iter().map(|(name, _)| name.as_ref())))?;
     }
     Ok(headers)
 }
 
-fn lines(cell: &CellRecord) -> [Vec<Line>; 6] {
+fn lines(cell: &CellRecord) -> [Vec<Line>; 7] {
     let drops =
         |pipe: &PipeRecord| pipe.drops.iter().map(|(why, n)| drop_line(cell, pipe, why, *n)).collect::<Vec<_>>();
     [
@@ -72,6 +83,7 @@ fn lines(cell: &CellRecord) -> [Vec<Line>; 6] {
         cell.pipes.iter().map(|pipe| link_line(cell, pipe)).collect(),
         cell.pipes.iter().flat_map(drops).chain(cell.discarded.iter().map(|d| discard_line(cell, d))).collect(),
         cell.health.cpu_s.iter().map(|(part, s)| Line::of(cell).put("part", part).put("cpu_s", s)).collect(),
+        cell.flows.iter().flat_map(|flow| flow.series.iter().map(|point| packet_line(cell, flow, point))).collect(),
         cell.adapters.iter().map(|adapter| adapter_line(cell, adapter)).collect(),
         cell.flows.iter().map(|flow| cell_line(cell, flow)).collect(),
     ]
@@ -105,6 +117,11 @@ fn cell_line(cell: &CellRecord, flow: &FlowRecord) -> Line {
         .quantiles("rtt", flow.rtt.as_ref())
         .maybe(Metric::Jitter.column(), flow.jitter_s)
         .maybe(Metric::Retransmits.column(), flow.retransmits)
+        .voice(flow.voice.as_ref())
+        .pairs(flow.pairs.as_ref())
+        .calls(flow.calls.as_ref())
+        .maybe(Metric::CallSuccess.column(), Metric::CallSuccess.of(cell, flow))
+        .maybe(Metric::TransferTime.column(), flow.transfer_s)
         .put("link_offered_packets", cell.pipes.iter().map(|p| p.offered_packets).sum::<u64>())
         .put("link_dropped_packets", cell.pipes.iter().map(PipeRecord::dropped_packets).sum::<u64>())
         .put("executor_packets", health.packets)
@@ -134,6 +151,18 @@ fn sample_line(cell: &CellRecord, flow: &FlowRecord, interval: &Interval) -> Lin
         .packets(interval.packets.as_ref())
         .maybe("delay_s", interval.delay_s)
         .maybe("jitter_s", interval.jitter_s)
+}
+
+fn packet_line(cell: &CellRecord, flow: &FlowRecord, point: &PacketPoint) -> Line {
+    Line::of(cell)
+        .put("flow", &flow.flow)
+        .put("direction", if point.back { "back" } else { "there" })
+        .put("number", point.number)
+        .put("size_bytes", point.bytes)
+        .put("sent_s", point.sent_s)
+        .maybe("delay_s", point.delay_s)
+        .maybe("jitter_s", point.jitter_s)
+        .maybe("separation_s", point.separation_s)
 }
 
 fn link_line(cell: &CellRecord, pipe: &PipeRecord) -> Line {
@@ -226,6 +255,31 @@ impl Line {
             .maybe("packets_reordered", counts.map(|c| c.reordered))
     }
 
+    fn voice(self, voice: Option<&VoiceRecord>) -> Self {
+        self.maybe(Metric::JitterP99.column(), voice.and_then(|v| v.jitter_p99_s))
+            .maybe("late_voice_packets", voice.map(|v| v.late_packets))
+            .maybe("missing_ratio", voice.map(|v| v.missing_ratio))
+            .maybe("burst_ratio", voice.map(|v| v.burst_ratio))
+            .maybe("playout_s", voice.map(|v| v.playout_s))
+            .maybe(Metric::Rating.column(), voice.and_then(|v| v.rating))
+    }
+
+    fn pairs(self, pairs: Option<&PairsRecord>) -> Self {
+        self.maybe("pairs", pairs.map(|p| p.count))
+            .maybe(Metric::PairRate.column(), pairs.map(|p| p.rate_bit_s))
+            .maybe("pair_rate_low_bit_s", pairs.map(|p| p.rate_low_bit_s))
+            .maybe("pair_rate_high_bit_s", pairs.and_then(|p| p.rate_high_bit_s))
+            .maybe("pair_sizes_disagreeing", pairs.map(|p| p.disagreeing_sizes))
+    }
+
+    fn calls(self, calls: Option<&CallsRecord>) -> Self {
+        self.maybe("calls_tried", calls.map(|c| c.tried))
+            .maybe("calls_established", calls.map(|c| c.established))
+            .maybe("calls_released", calls.map(|c| c.released))
+            .maybe(Metric::SetupTime.column(), calls.and_then(|c| c.setup_p50_s))
+            .maybe("setup_max_s", calls.and_then(|c| c.setup_max_s))
+    }
+
     fn quantiles(self, prefix: &str, quantiles: Option<&Quantiles>) -> Self {
         self.maybe(format!("{prefix}_count"), quantiles.map(|q| q.count))
             .maybe(format!("{prefix}_min_s"), quantiles.map(|q| q.min))
@@ -264,8 +318,9 @@ pub(crate) struct Sheet {
 impl Sheet {
     pub(crate) fn read(path: &Path) -> Result<Self, RecordError> {
         let bytes = match fs::read(path) {
-            // Results from before there were adapters have none of them.
-            Err(e) if e.kind() == io::ErrorKind::NotFound && path.ends_with(ADAPTERS) => Vec::new(),
+            Err(e) if e.kind() == io::ErrorKind::NotFound && LATER.iter().any(|name| path.ends_with(name)) => {
+                Vec::new()
+            }
             read => read.map_err(RecordError::io("read", path))?,
         };
         let whole = bytes.iter().rposition(|b| *b == b'\n').map_or(0, |at| at + 1);
@@ -352,6 +407,11 @@ impl Row<'_> {
         if self.text(column)?.is_empty() { Ok(None) } else { self.get(column).map(Some) }
     }
 
+    /// As [`option`](Self::option), of a column that older recordings do not have.
+    fn added<T: FromStr>(&self, column: &str) -> Result<Option<T>, RecordError> {
+        if self.sheet.header.contains_key(column) { self.option(column) } else { Ok(None) }
+    }
+
     fn owned(&self, column: &str) -> Result<String, RecordError> {
         self.text(column).map(str::to_string)
     }
@@ -380,6 +440,40 @@ impl Row<'_> {
         }))
     }
 
+    fn voice(&self) -> Result<Option<VoiceRecord>, RecordError> {
+        let Some(late_packets) = self.added("late_voice_packets")? else { return Ok(None) };
+        Ok(Some(VoiceRecord {
+            jitter_p99_s: self.option(Metric::JitterP99.column())?,
+            late_packets,
+            missing_ratio: self.get("missing_ratio")?,
+            burst_ratio: self.get("burst_ratio")?,
+            playout_s: self.get("playout_s")?,
+            rating: self.option(Metric::Rating.column())?,
+        }))
+    }
+
+    fn pairs(&self) -> Result<Option<PairsRecord>, RecordError> {
+        let Some(count) = self.added("pairs")? else { return Ok(None) };
+        Ok(Some(PairsRecord {
+            count,
+            rate_bit_s: self.get(Metric::PairRate.column())?,
+            rate_low_bit_s: self.get("pair_rate_low_bit_s")?,
+            rate_high_bit_s: self.option("pair_rate_high_bit_s")?,
+            disagreeing_sizes: self.get("pair_sizes_disagreeing")?,
+        }))
+    }
+
+    fn calls(&self) -> Result<Option<CallsRecord>, RecordError> {
+        let Some(tried) = self.added("calls_tried")? else { return Ok(None) };
+        Ok(Some(CallsRecord {
+            tried,
+            established: self.get("calls_established")?,
+            released: self.get("calls_released")?,
+            setup_p50_s: self.option(Metric::SetupTime.column())?,
+            setup_max_s: self.option("setup_max_s")?,
+        }))
+    }
+
     fn packets(&self) -> Result<Option<PacketCounts>, RecordError> {
         let Some(sent) = self.option("packets_sent")? else { return Ok(None) };
         Ok(Some(PacketCounts {
@@ -396,11 +490,11 @@ impl Row<'_> {
 }
 
 /// The rows of one cell and attempt, in the order of [`TABLES`].
-pub(crate) type CellRows<'a> = [&'a [Row<'a>]; 6];
+pub(crate) type CellRows<'a> = [&'a [Row<'a>]; 7];
 
 /// A cell from its rows, without its histograms. `None` if it has no row in `cells.csv`.
 pub(crate) fn cell(outline: &Outline, rows: CellRows<'_>) -> Result<Option<CellRecord>, RecordError> {
-    let [samples, links, drops, cpu, adapters, cells] = rows;
+    let [samples, links, drops, cpu, packets, adapters, cells] = rows;
     let Some(first) = cells.first() else { return Ok(None) };
     let mut coordinates = Vec::new();
     for axis in &outline.study.axes {
@@ -411,6 +505,12 @@ pub(crate) fn cell(outline: &Outline, rows: CellRows<'_>) -> Result<Option<CellR
         let name = row.text("flow")?;
         if let Some(flow) = flows.iter_mut().find(|flow| flow.flow == name) {
             flow.intervals.push(interval(row)?);
+        }
+    }
+    for row in packets {
+        let name = row.text("flow")?;
+        if let Some(flow) = flows.iter_mut().find(|flow| flow.flow == name) {
+            flow.series.push(point(row)?);
         }
     }
     let mut pipes = links.iter().map(pipe).collect::<Result<Vec<_>, _>>()?;
@@ -476,7 +576,12 @@ fn flow(row: &Row) -> Result<FlowRecord, RecordError> {
         rtt: row.quantiles("rtt")?,
         jitter_s: row.option("jitter_s")?,
         retransmits: row.option("retransmits")?,
+        voice: row.voice()?,
+        pairs: row.pairs()?,
+        calls: row.calls()?,
+        transfer_s: row.added(Metric::TransferTime.column())?,
         intervals: Vec::new(),
+        series: Vec::new(),
         error: row.option("error")?,
     })
 }
@@ -522,6 +627,18 @@ fn interval(row: &Row) -> Result<Interval, RecordError> {
         packets: row.packets()?,
         delay_s: row.option("delay_s")?,
         jitter_s: row.option("jitter_s")?,
+    })
+}
+
+fn point(row: &Row) -> Result<PacketPoint, RecordError> {
+    Ok(PacketPoint {
+        number: row.get("number")?,
+        back: row.text("direction")? == "back",
+        bytes: row.get("size_bytes")?,
+        sent_s: row.get("sent_s")?,
+        delay_s: row.option("delay_s")?,
+        jitter_s: row.option("jitter_s")?,
+        separation_s: row.option("separation_s")?,
     })
 }
 

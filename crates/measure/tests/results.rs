@@ -10,8 +10,9 @@ use engine::Span;
 use hdrhistogram::Histogram;
 use measure::event::{Ended, Note, Session};
 use measure::{
-    AdapterRecord, Axis, CellRecord, Discarded, Event, FlowRecord, Health, Interval, Metric, PacketCounts, PipeRecord,
-    Quantiles, RecordError, Recorder, Recording, SCHEMA, Scalar, Study,
+    AdapterRecord, Axis, CallsRecord, CellRecord, Discarded, Event, FlowRecord, Health, Interval, Metric, PacketCounts,
+    PacketPoint, PairsRecord, PipeRecord, Quantiles, RecordError, Recorder, Recording, SCHEMA, Scalar, Study,
+    VoiceRecord,
 };
 use serde_json::json;
 
@@ -94,6 +95,11 @@ fn cell(id: u32) -> CellRecord {
                 packets: Some(packets),
                 delay: Some(quantiles),
                 jitter_s: Some(0.25),
+                voice: Some(VoiceRecord { rating: Some(80.5), burst_ratio: 1.25, ..VoiceRecord::default() }),
+                pairs: Some(PairsRecord { count: 22, rate_bit_s: 7287.0, ..PairsRecord::default() }),
+                calls: Some(CallsRecord { tried: 2, setup_p50_s: Some(0.5), ..CallsRecord::default() }),
+                transfer_s: Some(12.5),
+                series: vec![PacketPoint { number: 3, back: true, delay_s: Some(0.5), ..PacketPoint::default() }],
                 intervals: vec![Interval { packets: Some(packets), delay_s: Some(0.3), ..Interval::default() }; 2],
                 error: Some("refused,\nthen \"gone\"".into()),
                 ..FlowRecord::default()
@@ -192,7 +198,7 @@ fn the_guide_describes_every_column() {
     Recorder::create(&scratch.0, &plan()).unwrap();
     let guide =
         fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/guide/src/results.md")).unwrap();
-    for table in ["cells", "samples", "links", "drops", "cpu", "adapters"] {
+    for table in ["cells", "samples", "links", "drops", "cpu", "packets", "adapters"] {
         let header = fs::read_to_string(scratch.0.join(format!("{table}.csv"))).unwrap();
         for column in header.trim_end().split(',').filter(|c| !["radio.loss", "path"].contains(c)) {
             assert!(guide.contains(&format!("`{column}`")), "{table}.csv: {column}");
@@ -207,11 +213,19 @@ fn a_torn_tail_is_cut_and_the_run_goes_on() {
     recorder.cell(&cell(0)).unwrap();
     recorder.cell(&cell(1)).unwrap();
     drop(recorder);
-    let whole: Vec<(PathBuf, Vec<u8>)> =
-        ["samples.csv", "links.csv", "drops.csv", "cpu.csv", "adapters.csv", "cells.csv", "events.jsonl"]
-            .iter()
-            .map(|name| (scratch.0.join(name), fs::read(scratch.0.join(name)).unwrap()))
-            .collect();
+    let whole: Vec<(PathBuf, Vec<u8>)> = [
+        "samples.csv",
+        "links.csv",
+        "drops.csv",
+        "cpu.csv",
+        "packets.csv",
+        "adapters.csv",
+        "cells.csv",
+        "events.jsonl",
+    ]
+    .iter()
+    .map(|name| (scratch.0.join(name), fs::read(scratch.0.join(name)).unwrap()))
+    .collect();
     // Cell 2 as a whole, to be cut at every point a kill can leave it at.
     let mut recorder = Recorder::resume(&scratch.0, &plan(), "real").unwrap().0;
     recorder.cell(&cell(2)).unwrap();

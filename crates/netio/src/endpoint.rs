@@ -4,6 +4,7 @@
 //! this process, so nothing but the traffic itself crosses the link under test, and a cell whose
 //! link delivers nothing ends like any other.
 
+mod datagrams;
 mod flow;
 mod overflow;
 mod session;
@@ -18,6 +19,7 @@ use std::time::Instant;
 
 use engine::{Rate, Size, Span, Time};
 use measure::Observation;
+use traffic::Application;
 
 use crate::clock::{self, Epoch, Stalls};
 use crate::site::Namespace;
@@ -26,7 +28,7 @@ use overflow::Overflow;
 use session::Session;
 
 /// A flow to run: its ends and what is sent.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct FlowSpec {
     /// Where it is sent from.
     pub from: End,
@@ -52,7 +54,7 @@ pub struct End {
 }
 
 /// What a flow sends.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub enum FlowKind {
     /// A TCP connection; the receiver discards what it gets inside the kernel (`MSG_TRUNC`).
     Tcp {
@@ -76,6 +78,13 @@ pub enum FlowKind {
         interval: Span,
         /// ICMP payload.
         size: Size,
+    },
+    /// Datagrams that two applications exchange.
+    Datagrams {
+        /// The one at the flow's first end, then the other.
+        ends: [Box<dyn Application>; 2],
+        /// UDP ports, the same at both ends: a socket each.
+        ports: Vec<u16>,
     },
 }
 
@@ -117,6 +126,8 @@ pub struct Running {
 pub struct Ran {
     /// One observation a flow, in order.
     pub observations: Vec<Observation>,
+    /// The applications of flows that have them, in the same order, with their logs.
+    pub ends: Vec<Option<[Box<dyn Application>; 2]>>,
     /// Processor time the thread spent on them, waking up included.
     pub cpu: Span,
     /// Delays of the thread of more than [`Stalls::LIMIT`] while they had something to do.
@@ -151,8 +162,12 @@ impl Endpoints {
     /// If a socket cannot be made as asked, such as with a congestion control the kernel lacks.
     pub fn run(&self, flows: Vec<FlowSpec>, timing: Timing) -> Result<Running, EndpointError> {
         let (reply, result) = mpsc::sync_channel(1);
-        let sinks = flows.iter().filter(|flow| matches!(flow.kind, FlowKind::Udp { .. }));
-        let overflow = Overflow::watch(sinks.map(|flow| flow.to.namespace.clone()));
+        let sinks = flows.iter().flat_map(|flow| match flow.kind {
+            FlowKind::Udp { .. } => vec![flow.to.namespace.clone()],
+            FlowKind::Datagrams { .. } => vec![flow.from.namespace.clone(), flow.to.namespace.clone()],
+            FlowKind::Tcp { .. } | FlowKind::Ping { .. } => Vec::new(),
+        });
+        let overflow = Overflow::watch(sinks);
         let (begins, begun) = mpsc::sync_channel(1);
         let session = Box::new(Session::new(flows, timing, begins)?);
         // The thread lives as long as `self`; if it panicked, the result says so.
@@ -321,8 +336,9 @@ impl Driver {
         self.charged = used;
         slot.cpu += spent;
         match next {
-            session::Next::Ended(observations, overflowed) => {
-                let ran = Ran { observations, cpu: slot.cpu, stalls: slot.stalls, overflowed };
+            session::Next::Ended(flows, overflowed) => {
+                let (observations, ends) = flows.into_iter().unzip();
+                let ran = Ran { observations, ends, cpu: slot.cpu, stalls: slot.stalls, overflowed };
                 // Whoever asked may have gone away.
                 let _ = slot.request.reply.send(ran);
                 self.sessions[id] = None;

@@ -180,6 +180,12 @@ pub(crate) fn name(metric: Metric) -> String {
         Metric::QueueDelayP50 => "Forwarding queue delay, median",
         Metric::GapP50 => "Predicted gap length, median",
         Metric::Header => "Compressed header, mean bytes",
+        Metric::JitterP99 => "Jitter, 99th percentile",
+        Metric::Rating => "Rating R (E-model)",
+        Metric::PairRate => "Rate by packet pairs",
+        Metric::SetupTime => "Time to set up a call, median",
+        Metric::CallSuccess => "Calls set up, of those tried",
+        Metric::TransferTime => "Time of a transfer",
     }
     .to_string()
 }

@@ -18,4 +18,4 @@ pub use run::{
     Account, CellError, Executor, Governor, Jobs, LinkError, Live, LiveError, Options as RunOptions, Outcome, Progress,
     RETRIES, RunError, SimulationError, run,
 };
-pub use traffic::{SERVICES, Service};
+pub use traffic::{SERVICES, Service, VOCODERS, Vocoder};

@@ -7,6 +7,8 @@ use engine::{Rate, Size, Span};
 use link::{DirectionConfig, LineConfig};
 use measure::{Scalar, Study};
 use serde::{Deserialize, Serialize};
+use traffic::pairs::PairsConfig;
+use traffic::{Frames, Talk, VoiceConfig};
 
 /// What `run` does. Kept as `plan.json` with the results.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -255,6 +257,22 @@ pub struct Flow {
     pub traffic: Traffic,
 }
 
+/// UDP ports that are not said are the flow's number above this one.
+pub const FIRST_PORT: u16 = 5_001;
+
+impl Flow {
+    /// The UDP ports of the flow with this number in its cell, the same at both ends.
+    #[must_use]
+    pub fn udp_ports(&self, number: usize) -> Vec<u16> {
+        match &self.traffic {
+            Traffic::Udp(_) => vec![FIRST_PORT + number as u16],
+            Traffic::Voice(voice) => vec![voice.port],
+            Traffic::Pairs(pairs) => vec![pairs.port],
+            Traffic::Tcp(_) | Traffic::Ping(_) => Vec::new(),
+        }
+    }
+}
+
 /// What a flow sends.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -265,6 +283,10 @@ pub enum Traffic {
     Udp(Udp),
     /// ICMP echo requests.
     Ping(Ping),
+    /// What a vocoder makes of speech.
+    Voice(Voice),
+    /// Packet pairs.
+    Pairs(Pairs),
 }
 
 /// A TCP connection, limited as `iperf3 -b` limits it: a block is written whenever the average rate
@@ -307,4 +329,85 @@ pub struct Ping {
     pub interval: Span,
     /// ICMP payload: at least 24 bytes, for number and time.
     pub size: Size,
+}
+
+/// What a vocoder makes of speech, in datagrams.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Voice {
+    /// Name of the vocoder; `custom` if it is given by its figures.
+    pub codec: String,
+    /// Bytes of vocoder frames in a packet, each frame in whole octets.
+    pub payload: Size,
+    /// Speech in a packet.
+    pub packet: Span,
+    /// From one packet to the next; the paper rounds it.
+    pub every: Span,
+    /// Payload type, if it goes over RTP (RFC 3550).
+    pub rtp: Option<u8>,
+    /// UDP port at both ends.
+    pub port: u16,
+    /// Talk spurts and pauses; somebody talks all the time if absent.
+    pub talk: Option<Talk>,
+    /// Depth of the listener's playout buffer.
+    pub buffer: Span,
+    /// Equipment impairment factor without loss (ITU-T G.113).
+    pub ie: f64,
+    /// Packet-loss robustness factor.
+    pub bpl: f64,
+    /// Real frames; pseudo-random bits if absent.
+    pub frames: Option<Frames>,
+}
+
+impl Voice {
+    /// Rate of the UDP payload while somebody talks.
+    #[must_use]
+    pub fn rate(&self) -> Option<Rate> {
+        let bits = u128::from(self.config(0).datagram() as u64) * 8_000_000_000;
+        Rate::from_bits_per_second(u64::try_from(bits / u128::from(self.every.as_nanos().max(1))).unwrap_or(u64::MAX))
+    }
+
+    /// As the ends of the flow are told; `seed` is of spurts, RTP's origins and bits.
+    #[must_use]
+    pub fn config(&self, seed: u64) -> VoiceConfig {
+        VoiceConfig {
+            payload: usize::try_from(self.payload.bytes()).unwrap_or(usize::MAX),
+            every: self.every,
+            rtp: self.rtp,
+            talk: self.talk,
+            frames: self.frames.clone(),
+            seed,
+        }
+    }
+}
+
+/// Packet pairs: two datagrams back to back, over several sizes.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Pairs {
+    /// Sizes of the IP datagrams in bytes, in the order in which they are sent.
+    pub sizes: Vec<u16>,
+    /// How often all sizes are gone through.
+    pub rounds: u16,
+    /// From one pair to the next.
+    pub every: Span,
+    /// Bytes of the IP and UDP headers.
+    pub header: u16,
+    /// Zeros as payload, instead of bytes that do not compress.
+    pub zeros: bool,
+    /// UDP port at both ends.
+    pub port: u16,
+}
+
+impl Pairs {
+    /// As the ends of the flow are told.
+    #[must_use]
+    pub fn config(&self, seed: u64) -> PairsConfig {
+        PairsConfig {
+            sizes: self.sizes.clone(),
+            rounds: self.rounds,
+            every: self.every,
+            header: self.header,
+            zeros: self.zeros,
+            session: seed as u32,
+        }
+    }
 }

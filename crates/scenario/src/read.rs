@@ -22,6 +22,7 @@ mod study;
 mod sweep;
 mod traces;
 mod typed;
+mod voice;
 mod yaml;
 
 pub use adapter::{adapter_config, parse_adapter_config};

@@ -6,6 +6,7 @@ mod links;
 mod real;
 mod schedule;
 mod simulate;
+mod talk;
 
 use std::path::{Path, PathBuf};
 use std::time::Instant;

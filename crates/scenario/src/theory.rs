@@ -34,8 +34,8 @@ pub(crate) fn fill(study: &mut Study, cells: &[Cell]) {
             for cell in cells.iter().filter(taken) {
                 let x = cell.coordinates.iter().find(|(key, _)| *key == figure.x).and_then(|(_, value)| value.number);
                 let named = |flow: &&Flow| fixed("flow").is_none_or(|labels| labels.contains(&flow.name));
-                let pings = cell.flows.iter().filter(|flow| matches!(flow.traffic, Traffic::Ping(_)));
-                let Some((x, flow)) = x.zip(pings.filter(named).next()) else { continue };
+                let mut pings = cell.flows.iter().filter(|flow| matches!(flow.traffic, Traffic::Ping(_)));
+                let Some((x, flow)) = x.zip(pings.find(named)) else { continue };
                 let known = curve.points.iter().any(|(other, _)| *other == x);
                 if let Some(y) = ping_alone(cell, flow).filter(|_| !known) {
                     curve.points.push((x, y.as_secs_f64()));
@@ -57,13 +57,12 @@ fn ping_alone(cell: &Cell, flow: &Flow) -> Option<Span> {
     while at != flow.to {
         let route = topology.sites[at].routes.iter().find(|route| route.to == flow.to)?;
         let link = &cell.links[route.link];
-        sum = sum
-            + match &link.medium {
-                Medium::Packets { up, down } => passage(up, bytes)? + passage(down, bytes)?,
-                Medium::Characters { line } => {
-                    line.up.pace.time_for(bytes) + line.up.delay + line.down.pace.time_for(bytes) + line.down.delay
-                }
-            };
+        sum += match &link.medium {
+            Medium::Packets { up, down } => passage(up, bytes)? + passage(down, bytes)?,
+            Medium::Characters { line } => {
+                line.up.pace.time_for(bytes) + line.up.delay + line.down.pace.time_for(bytes) + line.down.delay
+            }
+        };
         at = if route.side == 0 { link.ends.1 } else { link.ends.0 };
     }
     Some(sum)

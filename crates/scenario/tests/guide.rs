@@ -3,7 +3,7 @@
 //!
 //! `NARROWS_BLESS=1 cargo test -p narrows-scenario --test guide` writes the tables anew.
 
-use scenario::{FileError, Options, PROFILES, SERVICES, parse};
+use scenario::{FileError, Options, PROFILES, SERVICES, VOCODERS, parse};
 
 const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/guide/src/scenario-file.md");
 
@@ -23,6 +23,20 @@ fn services() -> String {
     out
 }
 
+fn vocoders() -> String {
+    let mut out = String::from(
+        "| name | bits of a frame | frame | frames in a packet | Ie | Bpl | source |\n|---|---|---|---|---|---|---|\n",
+    );
+    for v in VOCODERS {
+        let (ie, bpl) = (v.impairment.ie, v.impairment.bpl);
+        out.push_str(&format!(
+            "| `{}` | {} | {} | {} | {ie} | {bpl} | {} |\n",
+            v.name, v.frame_bits, v.frame, v.frames, v.source
+        ));
+    }
+    out
+}
+
 /// The page with the text between two markers replaced.
 fn with_table(page: &str, name: &str, table: &str) -> String {
     let begin = page.find(&format!("<!-- {name}: begin")).expect("the first marker");
@@ -34,7 +48,8 @@ fn with_table(page: &str, name: &str, table: &str) -> String {
 #[test]
 fn the_guides_tables_are_the_decoders() {
     let page = std::fs::read_to_string(PAGE).unwrap();
-    let tables = [("keys", scenario::reference()), ("profiles", profiles()), ("services", services())];
+    let tables =
+        [("keys", scenario::reference()), ("profiles", profiles()), ("services", services()), ("vocoders", vocoders())];
     let made = tables.iter().fold(page.clone(), |page, (name, table)| with_table(&page, name, table));
     if std::env::var_os("NARROWS_BLESS").is_some() {
         std::fs::write(PAGE, &made).unwrap();

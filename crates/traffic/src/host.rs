@@ -5,6 +5,7 @@ mod stack;
 #[cfg(test)]
 mod tests;
 
+use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec;
 use alloc::vec::Vec;
@@ -18,7 +19,7 @@ use smoltcp::time::Instant;
 use smoltcp::wire::{HardwareAddress, IpCidr, IpEndpoint};
 use wire::{Headers, protocol};
 
-use crate::{PROBE_LEN, ProbeReceiver, Throttle};
+use crate::{Application, PROBE_LEN, ProbeReceiver, Throttle};
 use flow::End;
 use stack::{Frames, FromStack};
 
@@ -175,6 +176,22 @@ impl Host {
         self.add(End::Ping { handle, remote, ident, size: size.max(PROBE_LEN), interval, next: None })
     }
 
+    /// Adds an end of a flow of datagrams. `ports` are those of its sockets, each here and there.
+    pub fn application(
+        &mut self,
+        application: Box<dyn Application>,
+        ports: &[(u16, u16)],
+        remote: IpAddr,
+        dscp: u8,
+    ) -> usize {
+        let socket = |&(here, there): &(u16, u16)| {
+            self.set_dscp(protocol::UDP, here, dscp);
+            (self.udp_socket(here), IpEndpoint::new(remote.into(), there))
+        };
+        let sockets = ports.iter().map(socket).collect();
+        self.add(End::Application { sockets, application })
+    }
+
     /// Lets a flow send from `sending.start` to `sending.end` and count what is sent within
     /// `window`. A sink counts only.
     pub fn begin(&mut self, flow: usize, sending: Range<Time>, window: Range<Time>) {
@@ -189,6 +206,7 @@ impl Host {
                 flow.receiver = Some(ProbeReceiver::new(window));
             }
             End::UdpSink { .. } => flow.receiver = Some(ProbeReceiver::new(window)),
+            End::Application { application, .. } => application.begin(sending.clone()),
             End::TcpSink { .. } => {}
         }
         flow.sending = sending;

@@ -11,16 +11,26 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+pub mod application;
 mod host;
+pub mod pairs;
+mod playout;
 mod probe;
+pub mod rating;
 mod router;
+mod rtp;
 mod service;
 mod throttle;
 mod tunnel;
+mod voice;
 
+pub use application::{Application, LOG_LIMIT, Log, Passage};
 pub use host::{Congestion, Host, HostConfig, HostFlow, TcpSource};
+pub use playout::{Heard, listen};
 pub use probe::{Arrival, Counts, PROBE_LEN, Probe, ProbeReceiver};
 pub use router::{NextHop, Router};
+pub use rtp::{RTP_LEN, Rtp};
 pub use service::{SERVICES, Service};
 pub use throttle::Throttle;
 pub use tunnel::{Remote, Tunnel};
+pub use voice::{Frames, P59, Talk, VOCODERS, Vocoder, VoiceConfig, VoiceSink, VoiceSource};

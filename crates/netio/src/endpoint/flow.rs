@@ -15,6 +15,8 @@ use traffic::{Arrival, PROBE_LEN, Probe, ProbeReceiver, Throttle};
 use wire::checksum::checksum;
 use wire::{ECHO_LEN, Echo};
 
+use super::datagrams;
+use super::session::Left;
 use super::{End, EndpointError, FlowKind, FlowSpec, overflow};
 use crate::arrival::receive_stamped;
 use crate::clock::Epoch;
@@ -50,9 +52,23 @@ pub(super) struct Flow {
 }
 
 enum Sockets {
-    Tcp { listener: Socket, source: Socket, sink: Option<Socket>, state: TcpState },
-    Udp { source: Socket, sink: Socket },
-    Ping { socket: Socket },
+    Tcp {
+        listener: Socket,
+        source: Socket,
+        sink: Option<Socket>,
+        state: TcpState,
+    },
+    Udp {
+        source: Socket,
+        sink: Socket,
+    },
+    Ping {
+        socket: Socket,
+    },
+    /// Of the first end, then of the other.
+    Datagrams {
+        sockets: [Vec<Socket>; 2],
+    },
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -83,6 +99,12 @@ impl Flow {
                     })?,
                 }
             }
+            FlowKind::Datagrams { ports, .. } => Sockets::Datagrams {
+                sockets: [
+                    datagrams::sockets(&spec.from, &spec.to, ports, spec.dscp)?,
+                    datagrams::sockets(&spec.to, &spec.from, ports, spec.dscp)?,
+                ],
+            },
             FlowKind::Ping { .. } => Sockets::Ping {
                 socket: make("open an ICMP socket", &spec.from, || {
                     icmp(spec.from.address, spec.to.address, spec.dscp)
@@ -118,6 +140,9 @@ impl Flow {
                 epoll.add_edges(&sink.as_fd(), token).and_then(|()| epoll.add_edges(&source.as_fd(), token))
             }
             Sockets::Ping { socket } => epoll.add_edges(&socket.as_fd(), token),
+            Sockets::Datagrams { sockets } => {
+                sockets.iter().flatten().try_for_each(|socket| epoll.add_edges(&socket.as_fd(), token))
+            }
         };
         if let Err(error) = watched {
             self.fail(format!("cannot watch a socket: {error}"));
@@ -132,7 +157,7 @@ impl Flow {
             Sockets::Tcp { state, .. } => {
                 matches!(state, TcpState::Connected { .. } | TcpState::Broken) || self.spec.start != Span::ZERO
             }
-            Sockets::Udp { .. } | Sockets::Ping { .. } => true,
+            Sockets::Udp { .. } | Sockets::Ping { .. } | Sockets::Datagrams { .. } => true,
         }
     }
 
@@ -142,13 +167,18 @@ impl Flow {
         let stop = self.spec.stop.map_or(end, |stop| (now + stop).min(end));
         self.sending = now + self.spec.start..stop;
         self.measured = start..end;
-        match &self.spec.kind {
+        match &mut self.spec.kind {
             FlowKind::Tcp { .. } => self.next_sample = Some(start),
             FlowKind::Udp { rate, .. } => {
                 self.throttle = Some(Throttle::new(Some(*rate), self.sending.start));
                 self.receiver = Some(ProbeReceiver::new(self.measured.clone()));
             }
             FlowKind::Ping { .. } => self.receiver = Some(ProbeReceiver::new(self.measured.clone())),
+            FlowKind::Datagrams { ends, .. } => {
+                for end in ends {
+                    end.begin(self.sending.clone());
+                }
+            }
         }
     }
 
@@ -157,12 +187,16 @@ impl Flow {
         match &mut self.sockets {
             Sockets::Tcp { .. } => self.receive_stream(clock.time(), epoll, token),
             Sockets::Udp { .. } | Sockets::Ping { .. } => self.receive_probes(clock),
+            Sockets::Datagrams { sockets } => match &mut self.spec.kind {
+                FlowKind::Datagrams { ends, .. } => datagrams::receive(sockets, ends, clock, TURN),
+                _ => false,
+            },
         }
     }
 
     /// Sends what is due. True if there may be more.
     pub(super) fn send(&mut self, clock: &Epoch) -> bool {
-        match &self.spec.kind {
+        match &mut self.spec.kind {
             FlowKind::Tcp { rate, write, .. } => {
                 let (rate, write) = (*rate, write.bytes());
                 self.send_stream(clock.time(), rate, write)
@@ -175,6 +209,16 @@ impl Flow {
                 let (interval, size) = (*interval, size.bytes());
                 self.send_echoes(clock, interval, size)
             }
+            FlowKind::Datagrams { ends, .. } => match &self.sockets {
+                Sockets::Datagrams { sockets } => match datagrams::send(sockets, ends, clock, TURN) {
+                    Ok(more) => more,
+                    Err(error) => {
+                        self.observation.error.get_or_insert_with(|| format!("cannot send: {error}"));
+                        false
+                    }
+                },
+                _ => false,
+            },
         }
     }
 
@@ -184,6 +228,7 @@ impl Flow {
             (Sockets::Tcp { state: TcpState::New, .. }, _) => Some(self.sending.start),
             // A block that is under way waits for the socket, not for the clock.
             (Sockets::Tcp { state: TcpState::Connected { block: 1.. }, .. }, _) => None,
+            (_, FlowKind::Datagrams { ends, .. }) => ends.iter().filter_map(|end| end.deadline()).min(),
             (_, FlowKind::Ping { interval, .. }) => {
                 Some(self.sending.start + interval.times(self.sent_packets)).filter(|at| *at < self.sending.end)
             }
@@ -219,6 +264,9 @@ impl Flow {
 
     /// Whether nothing that was sent in the measured time is still expected.
     pub(super) fn is_complete(&self) -> bool {
+        if let FlowKind::Datagrams { ends, .. } = &self.spec.kind {
+            return datagrams::is_complete(ends);
+        }
         self.packets().is_none_or(|packets| packets.received >= packets.sent)
     }
 
@@ -226,18 +274,22 @@ impl Flow {
     pub(super) fn refused(&self) -> Option<u64> {
         match &self.sockets {
             Sockets::Ping { socket } => overflow::refused(socket).ok(),
-            Sockets::Tcp { .. } | Sockets::Udp { .. } => Some(0),
+            Sockets::Tcp { .. } | Sockets::Udp { .. } | Sockets::Datagrams { .. } => Some(0),
         }
     }
 
-    pub(super) fn into_observation(mut self) -> Observation {
+    pub(super) fn into_left(mut self) -> Left {
         self.observation.packets = self.packets();
         if self.observation.error.is_none()
             && let Sockets::Tcp { state: TcpState::New | TcpState::Connecting, .. } = self.sockets
         {
             self.observation.error = Some("the connection was never established".into());
         }
-        self.observation
+        let ends = match self.spec.kind {
+            FlowKind::Datagrams { ends, .. } => Some(ends),
+            _ => None,
+        };
+        (self.observation, ends)
     }
 
     fn packets(&self) -> Option<PacketCounts> {
@@ -382,7 +434,7 @@ impl Flow {
             let socket = match &self.sockets {
                 Sockets::Udp { sink, .. } => sink,
                 Sockets::Ping { socket } => socket,
-                Sockets::Tcp { .. } => return false,
+                Sockets::Tcp { .. } | Sockets::Datagrams { .. } => return false,
             };
             let (length, arrived) = match receive_stamped(socket, &mut buffer) {
                 Ok(received) => received,
@@ -452,7 +504,7 @@ impl Flow {
                 message[2..4].copy_from_slice(&sum.to_be_bytes());
                 socket.send(message)
             }
-            Sockets::Tcp { .. } => return,
+            Sockets::Tcp { .. } | Sockets::Datagrams { .. } => return,
         };
         let payload = (message.len() - offset) as u64;
         self.count_sent(sent, payload);
@@ -500,7 +552,11 @@ fn tcp_info(socket: &Socket) -> io::Result<libc::tcp_info> {
 }
 
 /// Makes a socket in the namespace of `end`.
-fn make(doing: &str, end: &End, build: impl FnOnce() -> io::Result<Socket> + Send) -> Result<Socket, EndpointError> {
+pub(super) fn make(
+    doing: &str,
+    end: &End,
+    build: impl FnOnce() -> io::Result<Socket> + Send,
+) -> Result<Socket, EndpointError> {
     end.namespace
         .run(build)?
         .map_err(|source| EndpointError::Socket { doing: format!("{doing} ({})", end.address), source })
@@ -560,7 +616,7 @@ fn udp_sink(to: SocketAddr) -> io::Result<Socket> {
     Ok(socket)
 }
 
-fn udp_source(from: SocketAddr, to: SocketAddr, dscp: u8) -> io::Result<Socket> {
+pub(super) fn udp_source(from: SocketAddr, to: SocketAddr, dscp: u8) -> io::Result<Socket> {
     let socket = socket(from.ip(), Type::DGRAM, Protocol::UDP, dscp)?;
     socket.bind(&from.into())?;
     socket.connect(&to.into())?;

@@ -5,6 +5,7 @@ use std::time::Instant;
 
 use engine::Time;
 use measure::Observation;
+use traffic::Application;
 
 use super::flow::Flow;
 use super::{EndpointError, FlowSpec, Timing};
@@ -26,9 +27,12 @@ pub(super) enum Next {
     At(Time),
     /// Serve it again at once: there was more to do than one turn allows.
     Again,
-    /// It has ended: one observation a flow, in order, and how many replies found no room.
-    Ended(Vec<Observation>, Option<u64>),
+    /// It has ended: what each flow leaves, in order, and how many replies found no room.
+    Ended(Vec<Left>, Option<u64>),
 }
+
+/// What a flow leaves: what was seen of it, and its applications if it has any.
+pub(super) type Left = (Observation, Option<[Box<dyn Application>; 2]>);
 
 #[derive(Clone, Copy)]
 enum Phase {
@@ -118,6 +122,6 @@ impl Session {
 
     fn end(&mut self) -> Next {
         let refused = self.flows.iter().map(Flow::refused).sum();
-        Next::Ended(self.flows.drain(..).map(Flow::into_observation).collect(), refused)
+        Next::Ended(self.flows.drain(..).map(Flow::into_left).collect(), refused)
     }
 }

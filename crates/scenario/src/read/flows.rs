@@ -1,5 +1,6 @@
 //! Traffic entries: from keys to flows.
 
+use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 
 use engine::{Rate, Size, Span};
@@ -9,7 +10,7 @@ use crate::read::decode::Decoder;
 use crate::read::fields::{self, Fields};
 use crate::read::keys;
 use crate::read::problem::{At, Noted, Notes, Problem};
-use crate::read::yaml::{Node, Value};
+use crate::read::yaml::{Entry, Node, Value};
 use traffic::{PROBE_LEN, SERVICES};
 
 /// How long a write lasts at the rate where nothing is said.
@@ -43,12 +44,15 @@ impl Decoder<'_> {
         }
         let flows: Vec<_> = entries
             .iter()
-            .map(|entry| {
+            .enumerate()
+            .map(|(number, entry)| {
                 let name = fields::name(self.notes, entry.key_at, &entry.key, "a traffic entry")?;
-                self.flow(name, &entry.node, sites, path, whole)
+                self.flow((name, number), &entry.node, sites, path, whole)
             })
             .collect();
-        flows.into_iter().collect()
+        let flows: Vec<Flow> = flows.into_iter().collect::<Result<_, _>>()?;
+        self.own_ports(entries, &flows)?;
+        Ok(flows)
     }
 
     /// What iperf3 cannot do is refused: it would end with an error, round, or run for ever.
@@ -94,12 +98,37 @@ impl Decoder<'_> {
         Ok(())
     }
 
-    fn flow(&self, name: &str, node: &Node, sites: &[String], path: &Path, whole: Span) -> Result<Flow, Noted> {
+    /// Two flows cannot have one UDP port at a site.
+    fn own_ports(&self, entries: &[Entry], flows: &[Flow]) -> Result<(), Noted> {
+        let mut taken: BTreeMap<(usize, u16), &str> = BTreeMap::new();
+        for (number, (flow, entry)) in flows.iter().zip(entries).enumerate() {
+            for port in flow.udp_ports(number) {
+                for site in [flow.from, flow.to] {
+                    let Some(other) = taken.insert((site, port), &flow.name) else { continue };
+                    if other != flow.name {
+                        let what = format!("`{}` and `{other}` both want UDP port {port}", flow.name);
+                        let problem = Problem::new(entry.key_at, what);
+                        return Err(self.notes.note(problem.remedy("give one of them another `port`")));
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn flow(
+        &self,
+        (name, number): (&str, usize),
+        node: &Node,
+        sites: &[String],
+        path: &Path,
+        whole: Span,
+    ) -> Result<Flow, Noted> {
         let notes = self.notes;
         let fields = Fields::read(notes, node, &keys::FLOW)?;
         let from = fields.need("from").and_then(|node| self.site(node, sites));
         let to = fields.need("to").and_then(|node| self.site(node, sites));
-        let traffic = self.traffic(&fields, path);
+        let traffic = self.traffic(&fields, path, number, whole);
         let dscp = fields.with("dscp", |notes, node| fields::integer(notes, node, 0..=63));
         let start = fields.with("start", fields::span)?.unwrap_or_default();
         let stop = fields.with("stop", fields::span)?;
@@ -121,23 +150,29 @@ impl Decoder<'_> {
         Ok(Flow { name: name.to_owned(), from, to, start, stop, dscp, traffic: traffic? })
     }
 
-    fn traffic(&self, fields: &Fields<'_>, path: &Path) -> Result<Traffic, Noted> {
+    fn traffic(&self, fields: &Fields<'_>, path: &Path, number: usize, whole: Span) -> Result<Traffic, Noted> {
         let notes = self.notes;
         let service = fields.with("service", |notes, node| {
             let choices: Vec<_> = SERVICES.iter().map(|service| (service.name, service.rate)).collect();
             fields::choice(notes, node, "service", &choices)
         })?;
-        let kinds = ["tcp", "udp", "ping"];
+        let kinds = ["tcp", "udp", "ping", "voice", "pairs"];
         let mut said = kinds.iter().filter_map(|kind| fields.entry(kind));
         let (first, second) = (said.next(), said.next());
         match (service, first, second) {
             (Some(rate), None, _) => self.tcp(None, Some(rate)).map(Traffic::Tcp),
             (rate, Some(entry), None) if entry.key == "tcp" => self.tcp(Some(&entry.node), rate).map(Traffic::Tcp),
             (None, Some(entry), None) if entry.key == "udp" => self.udp(&entry.node, path).map(Traffic::Udp),
+            (None, Some(entry), None) if entry.key == "voice" => {
+                self.voice(&entry.node, path, number, whole).map(Traffic::Voice)
+            }
+            (None, Some(entry), None) if entry.key == "pairs" => {
+                self.pairs(&entry.node, path, number, whole).map(Traffic::Pairs)
+            }
             (None, Some(entry), None) => self.ping(&entry.node, path).map(Traffic::Ping),
             (None, None, _) => {
                 let problem = Problem::new(fields.at, "this traffic entry does not say what is sent");
-                Err(notes.note(problem.remedy("give one of `service`, `tcp`, `udp`, `ping`")))
+                Err(notes.note(problem.remedy("give one of `service`, `tcp`, `udp`, `ping`, `voice`, `pairs`")))
             }
             (_, Some(entry), second) => {
                 let at = second.unwrap_or(entry).key_at;

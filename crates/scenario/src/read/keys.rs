@@ -42,7 +42,7 @@ pub fn reference() -> String {
         ("Losses", &[&LOSS_MODEL, &GILBERT_ELLIOTT, &MARKOV4]),
         ("Queues", &[&QUEUE_FIELDS]),
         ("Paths", &[&PATH, &VXLAN]),
-        ("Traffic", &[&FLOW, &TCP, &UDP, &PING]),
+        ("Traffic", &[&FLOW, &TCP, &UDP, &PING, &VOICE, &CODEC, &TALK, &PAIRS, &SIZES]),
         ("Sweeps and measurement", &[&RANGE, &MEASURE]),
         ("Expectations", &[&EXPECT]),
         ("Figures", &[&FIGURE, &PANEL]),
@@ -330,6 +330,8 @@ pub(crate) static FLOW: Table = Table {
         key("tcp", "{rate: 2Mbit/s}", "A TCP connection."),
         key("udp", "{rate: 64kbit/s, size: 200B}", "Datagrams at a constant rate."),
         key("ping", "{interval: 200ms}", "ICMP echo requests (ICMPv6 with `ip: 6`)."),
+        key("voice", "melp-1200 or {codec: codec2-1200, rtp: true}", "What a vocoder makes of speech, in datagrams."),
+        key("pairs", "{every: 6s}", "Packet pairs: two datagrams back to back, over several sizes."),
         key("start", "2s", "When it starts, from the start of the cell; at once if absent."),
         key("stop", "8s", "When it stops; at the end if absent."),
         key("dscp", "46", "Differentiated services code point of its packets; 0 if absent."),
@@ -367,6 +369,67 @@ pub(crate) static PING: Table = Table {
     keys: &[
         key("interval", "200ms", "From one request to the next; 1 s if absent."),
         key("size", "56B", "ICMP payload, at least 24 B, for number and time; 56 B if absent."),
+    ],
+};
+
+pub(crate) static VOICE: Table = Table {
+    what: "voice traffic",
+    keys: &[
+        key("codec", "melp-1200 or {bits: 81, frame: 67500us}", "The vocoder, by name or by its figures. Required."),
+        key("frames", "3", "Frames in a packet, each in whole octets; the vocoder's usual number if absent."),
+        key(
+            "every",
+            "200ms",
+            "From one packet to the next; the speech in a packet if absent (202.5 ms for melp-1200).",
+        ),
+        key("rtp", "true", "Over RTP (RFC 3550). If absent a packet is frames alone, the first two octets its number."),
+        key(
+            "talk",
+            "p59 or always or {spurt: 1004ms, pause: 1587ms}",
+            "Talk spurts and pauses of exponential length; always if absent.",
+        ),
+        key("payload", "speech.hex", "Real frames in hexadecimal, sent in turn; pseudo-random bits if absent."),
+        key("buffer", "60ms", "Depth of the listener's playout buffer; 60 ms if absent."),
+        key("ie", "0", "Equipment impairment factor (ITU-T G.113); the vocoder's, 0 where none is standardised."),
+        key("bpl", "4.3", "Packet-loss robustness factor; the vocoder's, 4.3 where none is standardised."),
+        key("port", "5004", "UDP port at both ends; one of its own if absent."),
+    ],
+};
+
+pub(crate) static CODEC: Table = Table {
+    what: "a vocoder",
+    keys: &[key("bits", "81", "Bits of a frame. Required."), key("frame", "67500us", "Speech in a frame. Required.")],
+};
+
+pub(crate) static TALK: Table = Table {
+    what: "a way to talk",
+    keys: &[
+        key("spurt", "1004ms", "Mean length of a talk spurt; ITU-T P.59's if absent."),
+        key("pause", "1587ms", "Mean length of a pause; ITU-T P.59's if absent."),
+    ],
+};
+
+pub(crate) static PAIRS: Table = Table {
+    what: "packet pairs",
+    keys: &[
+        key(
+            "sizes",
+            "[60B, 400B, 1400B] or {from: 60B, to: 1400B, step: 20B}",
+            "Sizes of the IP datagrams; 60, 80, 100, 150, 200, 400, 600, 800, 1000, 1200 and 1400 B if absent.",
+        ),
+        key("rounds", "2", "How often all sizes are gone through; twice if absent."),
+        key("every", "6s", "From one pair to the next: long enough for the line to be idle again; 6 s if absent."),
+        key("zeros", "true", "Zeros as payload; bytes that do not compress if absent."),
+        key("port", "9009", "UDP port at both ends; one of its own if absent."),
+    ],
+};
+
+pub(crate) static SIZES: Table = Table {
+    what: "a range of sizes",
+    keys: &[
+        key("from", "60B", "Smallest. Required."),
+        key("to", "1400B", "Largest, if the steps meet it. Required."),
+        key("step", "20B", "From one size to the next. Required."),
     ],
 };
 

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use engine::Span;
 use link::{Empirical, LossTrace, Opportunities, Timeline};
+use traffic::Frames;
 
 use crate::read::fields;
 use crate::read::file::ReadFile;
@@ -101,6 +102,15 @@ impl<'a> Traces<'a> {
             if lost.is_empty() { Err("there is no packet in it".to_owned()) } else { Ok(lost) }
         })
         .map(|(source, lost)| LossTrace { source, lost })
+    }
+
+    /// Frames of a vocoder in hexadecimal.
+    pub(crate) fn frames(&self, notes: &Notes, node: &Node) -> Result<Frames, Noted> {
+        self.parse(notes, node, "frames of a vocoder in hexadecimal digits", |text| {
+            let digits: String = lines(text).map(|(_, line)| line).collect();
+            Frames::parse(&digits).ok_or_else(|| "it is not pairs of hexadecimal digits".to_owned())
+        })
+        .map(|(_, frames)| frames)
     }
 
     fn parse<T>(

@@ -90,6 +90,8 @@ fn named(cell: &Cell, topology: &Topology, flow: &Flow, own_tcp: &'static str) -
         }
         Traffic::Udp(udp) => ("udp", own_tcp, Some(udp.rate)),
         Traffic::Ping(_) => ("ping", own_tcp, None),
+        Traffic::Voice(voice) => ("voice", own_tcp, voice.rate()),
+        Traffic::Pairs(_) => ("pairs", own_tcp, None),
     };
     FlowRecord {
         flow: flow.name.clone(),

@@ -24,6 +24,7 @@ use crate::read::mean_delay;
 use crate::run::cell::{self, CONNECT_LIMIT};
 use crate::run::links::{self, AdapterCounts, LinkError, LinkNodes};
 use crate::run::schedule::{self, Governor, Jobs, Load, Queue, TOTAL_RATE, Waiting};
+use crate::run::talk;
 use crate::run::{Executor, Outcome, Results, RunError};
 use crate::topology::Topology;
 
@@ -164,19 +165,24 @@ impl Testbed {
     fn measure(&self, cell: &Cell, built: Built) -> Result<Measured, CellError> {
         let Built { spec, applications, links } = built;
         let handle = self.dataplane.add(spec)?;
-        let (iperf3, own): (Vec<_>, Vec<_>) = cell.flows.iter().partition(|flow| iperf3::is_for(flow));
-        let own = own.into_iter().map(|flow| build::flow_spec(flow, &applications)).collect();
-        let others = iperf3.into_iter().zip(0..).map(|(flow, number)| iperf3::start(cell, flow, &applications, number));
+        let (iperf3, own): (Vec<_>, Vec<_>) = cell.flows.iter().enumerate().partition(|(_, flow)| iperf3::is_for(flow));
+        let own = own.into_iter().map(|(number, _)| build::flow_spec(cell, number, &applications)).collect();
+        let others =
+            iperf3.into_iter().zip(0..).map(|((_, flow), number)| iperf3::start(cell, flow, &applications, number));
         let others: Vec<_> = others.collect::<Result<_, _>>()?;
         let running = self.endpoints.run(own, timing(cell))?;
         let adapters = adapters(cell, &links, &handle, &running)?;
         let ran = running.wait()?;
-        let mut own = ran.observations.into_iter();
+        let mut own = ran.observations.into_iter().zip(ran.ends);
         let mut ends = Ends { cpu: ran.cpu, stalled: ran.stalls.total, overflowed: ran.overflowed };
         let mut others = others.into_iter();
         let observations = cell.flows.iter().map(|flow| {
             if !iperf3::is_for(flow) {
-                return own.next().unwrap_or_default();
+                let (mut observation, ends) = own.next().unwrap_or_default();
+                if let Some([first, second]) = &ends {
+                    talk::observe(&flow.traffic, &mut observation, [&**first, &**second]);
+                }
+                return observation;
             }
             let (observation, busy) = others.next().map(iperf3::Iperf3::wait).unwrap_or_default();
             ends.cpu += busy;

@@ -11,10 +11,11 @@ use measure::{
 };
 use traffic::{Congestion, Host, HostConfig, HostFlow, NextHop, ProbeReceiver, Remote, Router, TcpSource, Tunnel};
 
-use crate::plan::{Cell, Flow, Tcp, TcpEngine, Traffic};
+use crate::plan::{Cell, FIRST_PORT, Flow, Tcp, TcpEngine, Traffic};
 use crate::run::Executor;
 use crate::run::cell::{self, CONNECT_LIMIT};
 use crate::run::links::{self, AdapterCounts, LinkError, LinkNodes};
+use crate::run::talk;
 use crate::topology::{Topology, VNI};
 
 /// Why a cell cannot be run in virtual time.
@@ -69,7 +70,7 @@ pub(crate) fn check(cells: &[Cell]) -> Result<(), SimulationError> {
     cells.iter().flat_map(|cell| &cell.flows).try_for_each(|flow| match &flow.traffic {
         Traffic::Tcp(Tcp { engine: TcpEngine::Iperf3, .. }) => Err(SimulationError::Iperf3 { flow: flow.name.clone() }),
         Traffic::Tcp(tcp) => congestion(flow, tcp).map(drop),
-        Traffic::Udp(_) | Traffic::Ping(_) => Ok(()),
+        Traffic::Udp(_) | Traffic::Ping(_) | Traffic::Voice(_) | Traffic::Pairs(_) => Ok(()),
     })
 }
 
@@ -192,11 +193,12 @@ impl World {
         self.adapters = begun.map(|begun| begun.until(&ended, cell)).unwrap_or_default();
         self.graph.advance(measured.end + cell::drain(cell), &mut self.outlet);
         for (number, flow) in cell.flows.iter().enumerate() {
+            self.read_logs(cell, number);
             self.collect(cell, number);
             let packets = self.packets(cell, number);
             let established = self.source(cell, number).map(|source| source.established);
             let observation = &mut self.flows[number].observation;
-            observation.packets = packets;
+            observation.packets = packets.or(observation.packets);
             if matches!(flow.traffic, Traffic::Tcp(_)) {
                 match established.flatten() {
                     Some(at) => observation.connect = Some(at.since(opened(flow, start))),
@@ -236,7 +238,7 @@ impl World {
     /// Makes a flow's ends; a TCP source connects at once.
     fn open(&mut self, cell: &Cell, number: usize) -> Result<(), SimulationError> {
         let flow = &cell.flows[number];
-        let port = 5_001 + number as u16;
+        let port = FIRST_PORT + number as u16;
         let to = self.topology.application(flow.to);
         let (source, sink) = match &flow.traffic {
             Traffic::Tcp(tcp) => {
@@ -258,10 +260,21 @@ impl World {
                 let (interval, size) = (ping.interval, length(ping.size));
                 (self.host(flow.from).map(|host| host.ping(ident, to, interval, size, flow.dscp)), None)
             }
+            Traffic::Voice(voice) => self.talk(cell, number, talk::voice(cell, flow, voice)),
+            Traffic::Pairs(pairs) => self.talk(cell, number, talk::pairs(cell, flow, pairs)),
         };
         self.flows[number].source = source;
         self.flows[number].sink = sink;
         Ok(())
+    }
+
+    /// Puts applications at the ends of a flow.
+    fn talk(&mut self, cell: &Cell, number: usize, [first, second]: talk::Ends) -> (Option<usize>, Option<usize>) {
+        let flow = &cell.flows[number];
+        let [from, to] = [flow.from, flow.to].map(|site| self.topology.application(site));
+        let ports: Vec<_> = flow.udp_ports(number).into_iter().map(|port| (port, port)).collect();
+        let sink = self.host(flow.to).map(|host| host.application(second, &ports, from, flow.dscp));
+        (self.host(flow.from).map(|host| host.application(first, &ports, to, flow.dscp)), sink)
     }
 
     fn begin(&mut self, cell: &Cell, number: usize, start: Time, measured: &Range<Time>) {
@@ -317,11 +330,22 @@ impl World {
         for delay in delays {
             let all = match flow.traffic {
                 Traffic::Ping(_) => &mut ends.observation.rtts,
-                Traffic::Tcp(_) | Traffic::Udp(_) => &mut ends.observation.delays,
+                _ => &mut ends.observation.delays,
             };
             all.saturating_record(delay.as_nanos());
             ends.interval.get_or_insert_with(delay_histogram).saturating_record(delay.as_nanos());
         }
+    }
+
+    /// Works out what the logs of a flow's ends say, if they keep any.
+    fn read_logs(&mut self, cell: &Cell, number: usize) {
+        let mut observation = std::mem::take(&mut self.flows[number].observation);
+        let flow = &cell.flows[number];
+        let ends = [(flow.from, self.flows[number].source), (flow.to, self.flows[number].sink)];
+        if let [Some(first), Some(second)] = ends.map(|(site, end)| self.end(site, end)?.application()) {
+            talk::observe(&flow.traffic, &mut observation, [first, second]);
+        }
+        self.flows[number].observation = observation;
     }
 
     fn packets(&self, cell: &Cell, number: usize) -> Option<PacketCounts> {
@@ -356,7 +380,7 @@ impl World {
 fn receiving_end(flow: &Flow, ends: &Ends) -> (usize, Option<usize>) {
     match flow.traffic {
         Traffic::Ping(_) => (flow.from, ends.source),
-        Traffic::Tcp(_) | Traffic::Udp(_) => (flow.to, ends.sink),
+        _ => (flow.to, ends.sink),
     }
 }
 

@@ -1,5 +1,6 @@
 //! The ends of flows on a host: what applications do with their sockets.
 
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::ops::Range;
 
@@ -10,7 +11,7 @@ use smoltcp::wire::{IpAddress, IpEndpoint};
 use wire::{ECHO_LEN, Echo};
 
 use super::TcpSource;
-use crate::{Arrival, PROBE_LEN, Probe, ProbeReceiver, Throttle};
+use crate::{Application, Arrival, PROBE_LEN, Probe, ProbeReceiver, Throttle};
 
 /// One end of a flow on a host, with its counters.
 #[derive(Debug)]
@@ -39,9 +40,19 @@ pub(super) enum End {
     UdpSource { handle: SocketHandle, remote: IpEndpoint, size: usize, rate: Rate, throttle: Option<Throttle> },
     UdpSink { handle: SocketHandle },
     Ping { handle: SocketHandle, remote: IpAddress, ident: u16, size: usize, interval: Span, next: Option<Time> },
+    Application { sockets: Vec<(SocketHandle, IpEndpoint)>, application: Box<dyn Application> },
 }
 
 impl HostFlow {
+    /// What stands at this end, if it is an [`Application`].
+    #[must_use]
+    pub fn application(&self) -> Option<&dyn Application> {
+        match &self.end {
+            End::Application { application, .. } => Some(&**application),
+            _ => None,
+        }
+    }
+
     /// Does what can be done now; says when there is more to do, if the stack will not say.
     pub(super) fn run(&mut self, now: Time, sockets: &mut SocketSet<'static>) -> Option<Time> {
         let sending = self.sending.contains(&now);
@@ -117,6 +128,23 @@ impl HostFlow {
                     }
                 }
                 None
+            }
+            End::Application { sockets: own, application } => {
+                for (position, (handle, _)) in own.iter().enumerate() {
+                    let socket = sockets.get_mut::<udp::Socket<'_>>(*handle);
+                    while let Ok((payload, _)) = socket.recv() {
+                        self.received_bytes += if counted { payload.len() as u64 } else { 0 };
+                        application.receive(now, position, payload);
+                    }
+                }
+                let mut payload = Vec::new();
+                while let Some((handle, remote)) = application.send(now, &mut payload).and_then(|at| own.get(at)) {
+                    // What finds no room in the buffer counts as sent: it is lost as in a queue.
+                    let _ = sockets.get_mut::<udp::Socket<'_>>(*handle).send_slice(&payload, *remote);
+                    self.sent_bytes += if counted { payload.len() as u64 } else { 0 };
+                    payload.clear();
+                }
+                application.deadline()
             }
             End::Ping { handle, remote, ident, size, interval, next } => {
                 let socket = sockets.get_mut::<icmp::Socket<'_>>(*handle);

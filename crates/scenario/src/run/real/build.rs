@@ -16,8 +16,9 @@ use netio::port::{self, Wire};
 use netio::site::{Namespace, Net, Vxlan};
 
 use super::{CellError, late_limit};
-use crate::plan::{Cell, Flow, Traffic};
+use crate::plan::{Cell, Traffic};
 use crate::run::links::{self, LinkNodes};
+use crate::run::talk;
 use crate::topology::{Topology, VNI, host_prefix};
 
 /// A cell that is ready to be driven.
@@ -65,12 +66,16 @@ pub(super) fn wire_kind() -> Result<String, SetupError> {
     Ok(choice.to_string())
 }
 
-/// What the endpoints are told of a flow.
-pub(super) fn flow_spec(flow: &Flow, applications: &[End]) -> FlowSpec {
+/// What the endpoints are told of the flow with this number in its cell.
+pub(super) fn flow_spec(cell: &Cell, number: usize, applications: &[End]) -> FlowSpec {
+    let flow = &cell.flows[number];
+    let datagrams = |ends| FlowKind::Datagrams { ends, ports: flow.udp_ports(number) };
     let kind = match &flow.traffic {
         Traffic::Tcp(tcp) => FlowKind::Tcp { rate: tcp.rate, write: tcp.write, congestion: tcp.congestion.clone() },
         Traffic::Udp(udp) => FlowKind::Udp { rate: udp.rate, size: udp.size },
         Traffic::Ping(ping) => FlowKind::Ping { interval: ping.interval, size: ping.size },
+        Traffic::Voice(voice) => datagrams(talk::voice(cell, flow, voice)),
+        Traffic::Pairs(pairs) => datagrams(talk::pairs(cell, flow, pairs)),
     };
     let (from, to) = (applications[flow.from].clone(), applications[flow.to].clone());
     FlowSpec { from, to, start: flow.start, stop: flow.stop, dscp: flow.dscp, kind }
