@@ -10,10 +10,22 @@ extern crate std;
 
 mod adapter;
 mod class;
+mod clock;
+mod codec;
 mod config;
+mod control;
 mod counters;
+mod flows;
+mod fragment;
 pub mod frame;
 mod histogram;
+mod pairs;
+mod predict;
+mod receive;
+mod refuse;
+mod session;
+mod stations;
+mod transmit;
 
 pub use adapter::{Adapter, LAN, LINE};
 pub use class::{Class, Priority};
@@ -25,4 +37,6 @@ pub use counters::{
     COMPRESSION, ClassCounters, Count, Counters, ETHERTYPE, FlowCounters, LINE_DOWN, LineCounters, MALFORMED, REFUSED,
     ReceiveCounters, RohcCounters, SUPER_FRAME, SessionCounters, TOO_LARGE, VLAN,
 };
+pub use flows::{ADMITTED, FLOW_REFUSED};
 pub use histogram::Histogram;
+pub use session::{INCOMPATIBLE, LOST, OTHER_LINE, RESTARTED, SESSION};

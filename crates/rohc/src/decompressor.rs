@@ -1,5 +1,6 @@
 //! The decompressor: padding, feedback, context identifiers, and which profile a packet is for.
 
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::time::Duration;
 
@@ -9,6 +10,8 @@ use crate::error::{DecompressError, Malformed};
 use crate::feedback::{self, FeedbackQueue};
 use crate::packet_type::PacketType;
 use crate::profile::{Profile, ProfileSet};
+use crate::rfc3095::feedback::{AckType, write_ack};
+use crate::rfc3095::{self, Kind};
 use crate::segment::{self, Reassembler};
 use crate::uncompressed;
 
@@ -79,7 +82,7 @@ pub struct DecompressorCounters {
     pub without_packet: u64,
     /// Packets for contexts that were not there.
     pub no_context: u64,
-    /// Packets for contexts known to be damaged.
+    /// Packets for contexts known to be damaged, or repaired and not yet confirmed.
     pub damaged: u64,
     /// Packets with a wrong format or a profile that is not enabled.
     pub malformed: u64,
@@ -120,14 +123,23 @@ pub(crate) struct Surroundings<'a> {
 #[derive(Debug)]
 enum Context {
     Uncompressed,
+    Rfc3095(Box<rfc3095::decompress::Decompressor>),
 }
 
 impl Context {
     fn profile(&self) -> Profile {
         match self {
             Self::Uncompressed => Profile::Uncompressed,
+            Self::Rfc3095(context) => context.kind().profile(),
         }
     }
+}
+
+/// A CID: its context, if there is one, and when it was last asked for.
+#[derive(Debug, Default)]
+struct Slot {
+    context: Option<Context>,
+    asked: Option<Duration>,
 }
 
 /// Decompresses the packets of one channel.
@@ -136,7 +148,7 @@ pub struct Decompressor {
     config: DecompressorConfig,
     space: CidSpace,
     /// By CID; grows up to MAX_CID and one.
-    contexts: Vec<Option<Context>>,
+    slots: Vec<Slot>,
     feedback: FeedbackQueue,
     piggybacked: Vec<u8>,
     segments: Reassembler,
@@ -152,7 +164,7 @@ impl Decompressor {
             segments: Reassembler::new(config.mrru),
             config,
             space,
-            contexts: Vec::new(),
+            slots: Vec::new(),
             feedback: FeedbackQueue::new(space),
             piggybacked: Vec::new(),
             counters: DecompressorCounters::default(),
@@ -248,40 +260,42 @@ impl Decompressor {
     }
 
     /// Forward information: to its context.
-    fn forward(&mut self, _now: Duration, rest: &[u8], out: &mut Vec<u8>) -> Result<DecompressInfo, DecompressError> {
+    fn forward(&mut self, now: Duration, rest: &[u8], out: &mut Vec<u8>) -> Result<DecompressInfo, DecompressError> {
         let incoming = Incoming::parse(rest, self.space).map_err(DecompressError::Framing)?;
         let cid = incoming.cid;
         if cid > self.space.max() {
             return Err(DecompressError::CidAboveMax { cid });
         }
         let at = usize::from(cid);
-        let (profile, arrival) = match incoming.first() {
-            // 11110 cannot follow an Add-CID octet, nor 1111111 (RFC 3095 5.2.6, steps 3 and 5).
-            0b1111_0000..=0b1111_0111 | 0b1111_1110..=0b1111_1111 => {
+        if self.slots.len() <= at {
+            self.slots.resize_with(at + 1, Slot::default);
+        }
+        let arrival = match incoming.first() {
+            // 1110 is a second Add-CID octet. 11110 cannot follow one, nor 1111111 (RFC 3095 5.2.6, steps 3
+            // and 5); 11111001 to 11111011 mean nothing.
+            0b1110_0000..=0b1111_0111 | 0b1111_1001..=0b1111_1011 | 0b1111_1110..=0b1111_1111 => {
                 return Err(DecompressError::Framing(Malformed::Misplaced));
             }
-            0b1111_1100..=0b1111_1101 => {
-                let profile = self.profile_of(&incoming)?;
-                let arrival = match profile {
-                    Profile::Uncompressed => uncompressed::decompress_ir(&incoming, out)?,
-                    _ => return Err(DecompressError::UnknownProfile { cid, octet: profile.octet() }),
-                };
-                if self.contexts.len() <= at {
-                    self.contexts.resize_with(at + 1, || None);
+            0b1111_1100..=0b1111_1101 => self.initialise(now, at, &incoming, out),
+            0b1111_1000 => self.refresh(now, at, &incoming, out),
+            _ => {
+                let slot = &mut self.slots[at];
+                match &mut slot.context {
+                    Some(Context::Uncompressed) => Ok(uncompressed::decompress_normal(&incoming, out)),
+                    Some(Context::Rfc3095(context)) => {
+                        let mut around = Surroundings {
+                            now,
+                            config: &self.config,
+                            feedback: &mut self.feedback,
+                            counters: &mut self.counters,
+                        };
+                        context.compressed(&incoming, &mut around, out)
+                    }
+                    None => Err(self.ask(now, at)),
                 }
-                self.contexts[at] = Some(Context::Uncompressed);
-                (profile, arrival)
             }
-            _ => match self.contexts.get_mut(at) {
-                Some(Some(context)) => {
-                    let arrival = match context {
-                        Context::Uncompressed => uncompressed::decompress_normal(&incoming, out),
-                    };
-                    (context.profile(), arrival)
-                }
-                _ => return Err(DecompressError::NoContext { cid }),
-            },
-        };
+        }?;
+        let profile = self.slots[at].context.as_ref().map_or(Profile::Uncompressed, Context::profile);
         Ok(DecompressInfo {
             profile,
             cid,
@@ -291,12 +305,72 @@ impl Decompressor {
         })
     }
 
+    /// An IR packet, which may give the context a profile.
+    fn initialise(
+        &mut self,
+        now: Duration,
+        at: usize,
+        incoming: &Incoming<'_>,
+        out: &mut Vec<u8>,
+    ) -> Result<Arrival, DecompressError> {
+        let profile = self.profile_of(incoming)?;
+        let slot = &mut self.slots[at];
+        let Some(kind) = Kind::of(profile) else {
+            let arrival = uncompressed::decompress_ir(incoming, out)?;
+            slot.context = Some(Context::Uncompressed);
+            return Ok(arrival);
+        };
+        let mut around =
+            Surroundings { now, config: &self.config, feedback: &mut self.feedback, counters: &mut self.counters };
+        if let Some(Context::Rfc3095(context)) = &mut slot.context {
+            return context.ir(kind, incoming, &mut around, out);
+        }
+        let mut context = Box::new(rfc3095::decompress::Decompressor::new(kind));
+        let result = context.ir(kind, incoming, &mut around, out);
+        // Another profile's context stays as long as nothing right takes its place.
+        if slot.context.is_none() || matches!(result, Ok(_) | Err(DecompressError::NoPacket)) {
+            slot.context = Some(Context::Rfc3095(context));
+        }
+        result
+    }
+
+    /// An IR-DYN packet, which never initialises a context (RFC 3095 5.2.4).
+    fn refresh(
+        &mut self,
+        now: Duration,
+        at: usize,
+        incoming: &Incoming<'_>,
+        out: &mut Vec<u8>,
+    ) -> Result<Arrival, DecompressError> {
+        let profile = self.profile_of(incoming)?;
+        let mut around =
+            Surroundings { now, config: &self.config, feedback: &mut self.feedback, counters: &mut self.counters };
+        match (&mut self.slots[at].context, Kind::of(profile)) {
+            (Some(Context::Rfc3095(context)), Some(kind)) => context.ir_dyn(kind, incoming, &mut around, out),
+            _ => Err(self.ask(now, at)),
+        }
+    }
+
+    /// There is no context: asks for one, not too often (RFC 3095 5.4.2.2, NC; 5.7.6).
+    fn ask(&mut self, now: Duration, at: usize) -> DecompressError {
+        let cid = at as u16;
+        let slot = &mut self.slots[at];
+        let is_due = slot.asked.is_none_or(|asked| now.saturating_sub(asked) >= self.config.nack_interval);
+        if self.config.mode == Mode::Optimistic && is_due {
+            slot.asked = Some(now);
+            self.counters.static_nacks += 1;
+            write_ack(AckType::StaticNack, cid, None, &mut self.feedback);
+        }
+        DecompressError::NoContext { cid }
+    }
+
     /// The profile that an IR or IR-DYN packet names (RFC 3095 5.2.3).
     fn profile_of(&self, incoming: &Incoming<'_>) -> Result<Profile, DecompressError> {
         let cid = incoming.cid;
         let octet = *incoming.body().first().ok_or(DecompressError::Malformed { cid, what: Malformed::TooShort })?;
         Profile::from_id(u16::from(octet))
             .filter(|profile| self.config.profiles.contains(*profile))
+            .filter(|profile| *profile == Profile::Uncompressed || Kind::of(*profile).is_some())
             .ok_or(DecompressError::UnknownProfile { cid, octet })
     }
 
@@ -306,7 +380,7 @@ impl Decompressor {
             Ok(_) => &mut counters.packets,
             Err(DecompressError::NoPacket | DecompressError::SegmentTaken) => &mut counters.without_packet,
             Err(DecompressError::NoContext { .. }) => &mut counters.no_context,
-            Err(DecompressError::Damaged { .. }) => &mut counters.damaged,
+            Err(DecompressError::Damaged { .. } | DecompressError::Unconfirmed { .. }) => &mut counters.damaged,
             Err(DecompressError::Crc { .. }) => &mut counters.crc_failures,
             Err(DecompressError::Checksum { .. }) => &mut counters.checksum_failures,
             Err(DecompressError::Segment(_)) => &mut counters.segment_errors,

@@ -18,8 +18,8 @@ pub enum CompressError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum DecompressError {
-    /// There was nothing but padding and feedback. This is no failure.
-    #[error("only padding and feedback, no packet")]
+    /// There was nothing but padding and feedback, or a context without a packet. This is no failure.
+    #[error("only padding, feedback or a refreshed context, no packet")]
     NoPacket,
     /// A segment was taken in; the packet comes with the last one. This is no failure.
     #[error("a segment was taken in: the packet comes with the final one")]
@@ -53,6 +53,13 @@ pub enum DecompressError {
     /// The context was found to be damaged and the packet cannot repair it (RFC 3095 5.3.2.2.1).
     #[error("context {cid} is damaged: a packet that repairs it has to come first")]
     Damaged {
+        /// The context that the packet names.
+        cid: u16,
+    },
+    /// The context was just repaired: its first packets are held back until others confirm it (RFC 3095
+    /// 5.3.2.2.4 e, 5.3.2.2.5).
+    #[error("context {cid} was repaired: held back until the next packets confirm it")]
+    Unconfirmed {
         /// The context that the packet names.
         cid: u16,
     },

@@ -64,13 +64,18 @@ impl<'a> Feedback<'a> {
         &self.data[self.body_at..]
     }
 
-    /// Is the CRC-8 at `at` of [`body`](Self::body) right? It covers the data from the CID on, with
-    /// itself as zero (RFC 3095 5.7.6.3, RFC 6846 8.3).
-    pub(crate) fn crc_is_right(&self, at: usize) -> bool {
-        let at = self.body_at + at;
-        let register = CRC8.update(CRC8.start(), &self.data[..at]);
-        let register = CRC8.update(register, &[0]);
-        CRC8.update(register, &self.data[at + 1..]) == self.data[at]
+    /// Are the CRC-8s at the positions `at` (ascending) of [`body`](Self::body) right? They cover the data from
+    /// the CID on, with themselves as zero (RFC 3095 5.7.6.3, RFC 4815 2.3, RFC 6846 8.3).
+    pub(crate) fn crc_is_right(&self, at: &[usize]) -> bool {
+        let mut register = CRC8.start();
+        let mut from = 0;
+        for at in at {
+            register = CRC8.update(register, &self.data[from..self.body_at + at]);
+            register = CRC8.update(register, &[0]);
+            from = self.body_at + at + 1;
+        }
+        register = CRC8.update(register, &self.data[from..]);
+        at.iter().all(|at| self.data[self.body_at + at] == register)
     }
 }
 
@@ -166,11 +171,11 @@ mod tests {
         let mut out = Vec::new();
         write_element(&mut out, space, 3, &[0x20, 7, 0x11, 0], Some(3));
         let data = read_element(&mut Reader::new(&out)).unwrap().to_vec();
-        assert!(Feedback::parse(&data, space).unwrap().crc_is_right(3));
+        assert!(Feedback::parse(&data, space).unwrap().crc_is_right(&[3]));
         for at in 0..data.len() {
             let mut damaged = data.clone();
             damaged[at] ^= 1;
-            assert!(!Feedback::parse(&damaged, space).unwrap().crc_is_right(3));
+            assert!(!Feedback::parse(&damaged, space).unwrap().crc_is_right(&[3]));
         }
     }
 

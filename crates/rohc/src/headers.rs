@@ -1,6 +1,8 @@
 //! What a packet begins with, as far as compression is concerned.
 
-use wire::checksum;
+use core::net::IpAddr;
+
+use wire::checksum::{self, Sum};
 
 use crate::bits::Reader;
 
@@ -9,6 +11,7 @@ use crate::bits::Reader;
 pub(crate) const MAX_IP: usize = 4;
 
 pub(crate) const IP_IN_IP: u8 = 4;
+pub(crate) const TCP: u8 = 6;
 pub(crate) const UDP: u8 = 17;
 pub(crate) const IPV6: u8 = 41;
 pub(crate) const ESP: u8 = 50;
@@ -89,4 +92,31 @@ fn compressible(packet: &[u8], at: usize) -> Option<IpAt> {
         }
         _ => None,
     }
+}
+
+/// Is the checksum of `transport`, everything behind an IP header with these addresses, right? `None` if
+/// there is none to judge by: another protocol, or a UDP checksum of zero.
+pub(crate) fn transport_is_intact(
+    source: IpAddr,
+    destination: IpAddr,
+    protocol: u8,
+    transport: &[u8],
+) -> Option<bool> {
+    let covered = match protocol {
+        UDP => {
+            let Some(header) = transport.first_chunk::<8>() else { return Some(false) };
+            if header[6..] == [0, 0] {
+                return None;
+            }
+            // RFC 9868: what stands behind UDP's length is not covered.
+            match transport.get(..usize::from(u16::from_be_bytes([header[4], header[5]]))) {
+                Some(covered) if covered.len() >= 8 => covered,
+                _ => return Some(false),
+            }
+        }
+        TCP => transport,
+        _ => return None,
+    };
+    let sum = Sum::pseudo_header(source, destination, protocol, covered.len() as u32) + Sum::of(covered);
+    Some(sum.uncomplemented() == 0xffff)
 }

@@ -28,7 +28,6 @@
 
 #![no_std]
 #![forbid(unsafe_code)]
-#![allow(dead_code, reason = "the profiles come next and use it")]
 
 extern crate alloc;
 #[cfg(test)]
@@ -45,6 +44,7 @@ mod headers;
 mod list;
 mod packet_type;
 mod profile;
+mod rfc3095;
 mod segment;
 mod table;
 mod uncompressed;

@@ -24,12 +24,12 @@ const fn covers(reference: u32, value: u32, width: u32, p: i32, field: u32) -> b
 }
 
 /// The widest window.
-pub(crate) const MAX_WINDOW: usize = 32;
+pub(crate) const MAX_WINDOW: usize = 16;
 
 /// The values that the decompressor may use as its reference: the last ones sent.
 #[derive(Clone, Debug)]
 pub(crate) struct Window {
-    /// Of each value: the sequence number of the packet that carried it, and itself.
+    /// Of each value: the low bits of the sequence number of the packet that carried it, and itself.
     values: [(u16, u32); MAX_WINDOW],
     /// Where the next value goes.
     next: u8,
@@ -44,25 +44,26 @@ impl Window {
         Self { values: [(0, 0); MAX_WINDOW], next: 0, len: 0, width: width.clamp(1, MAX_WINDOW as u8), field }
     }
 
+    /// From now on the window holds `width` values.
+    pub(crate) fn widen(&mut self, width: u8) {
+        self.width = self.width.max(width).min(MAX_WINDOW as u8);
+    }
+
     pub(crate) fn clear(&mut self) {
         self.len = 0;
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
-        self.len == 0
-    }
-
     /// `value` was sent in the packet with sequence number `sn`; the oldest value may leave.
-    pub(crate) fn add(&mut self, sn: u16, value: u32) {
-        self.values[usize::from(self.next)] = (sn, value);
-        self.next = (self.next + 1) % self.width;
+    pub(crate) fn add(&mut self, sn: u32, value: u32) {
+        self.values[usize::from(self.next)] = (sn as u16, value);
+        self.next = (self.next + 1) % MAX_WINDOW as u8;
         self.len = (self.len + 1).min(self.width);
     }
 
     /// The decompressor has the packet `sn`: values sent before it are references no more
     /// (RFC 3095 4.5.2). If the window does not know `sn`, nothing changes.
-    pub(crate) fn acknowledge(&mut self, sn: u16) {
-        if let Some(age) = (0..self.len).find(|age| self.at(*age).0 == sn) {
+    pub(crate) fn acknowledge(&mut self, sn: u32) {
+        if let Some(age) = (0..self.len).find(|age| self.at(*age).0 == sn as u16) {
             self.len = age + 1;
         }
     }
@@ -74,14 +75,9 @@ impl Window {
         width >= field || self.len > 0 && (0..self.len).all(|age| covers(self.at(age).1, value, width, p, field))
     }
 
-    /// The newest value.
-    pub(crate) fn newest(&self) -> Option<u32> {
-        (self.len > 0).then(|| self.at(0).1)
-    }
-
     /// The value that came `age` values before the newest.
     fn at(&self, age: u8) -> (u16, u32) {
-        self.values[usize::from((self.next + self.width - 1 - age) % self.width)]
+        self.values[usize::from((self.next + MAX_WINDOW as u8 - 1 - age) % MAX_WINDOW as u8)]
     }
 }
 
@@ -107,7 +103,7 @@ mod tests {
         let mut window = Window::new(3, 16);
         assert!(window.fits(5, 16, 0) && !window.fits(5, 4, 0));
         for sn in 0..5 {
-            window.add(sn, u32::from(sn));
+            window.add(sn, sn);
         }
         // 2, 3 and 4 are left.
         assert!(window.fits(17, 4, 0) && !window.fits(18, 4, 0));
@@ -115,7 +111,8 @@ mod tests {
         assert!(!window.fits(18, 4, 0));
         window.acknowledge(3);
         assert!(window.fits(18, 4, 0) && !window.fits(19, 4, 0));
-        assert_eq!(window.newest(), Some(4));
+        window.clear();
+        assert!(!window.fits(4, 4, 0));
     }
 
     proptest! {

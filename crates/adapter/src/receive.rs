@@ -1,0 +1,217 @@
+//! What comes from the line.
+
+use alloc::vec::Vec;
+
+use engine::{Output, Packet, Time};
+use wire::{ETHERNET_LEN, ethertype};
+
+use crate::adapter::{Adapter, LAN};
+use crate::class::Priority;
+use crate::control::{Hello, header};
+use crate::fragment::{Assembly, Taken};
+use crate::frame::{BadFrame, Deframer, MAX_BODY};
+use crate::pairs::{EXPLICIT, Header, ReceivePairs};
+
+/// The state of the direction from the line.
+#[derive(Debug, Default)]
+pub(crate) struct Receiver {
+    deframer: Deframer,
+    /// The body of the frame that is being looked at.
+    body: Vec<u8>,
+    pub(crate) pairs: ReceivePairs,
+    assemblies: [Assembly; Priority::COUNT],
+}
+
+impl Receiver {
+    pub(crate) fn reset(&mut self) {
+        self.pairs = ReceivePairs::default();
+        self.assemblies.iter_mut().for_each(Assembly::clear);
+    }
+
+    pub(crate) fn deadline(&self) -> Option<Time> {
+        self.assemblies.iter().filter_map(Assembly::deadline).min()
+    }
+
+    /// Gives up packets whose time has come: how many.
+    pub(crate) fn expire(&mut self, now: Time) -> u64 {
+        self.assemblies.iter_mut().map(|assembly| u64::from(assembly.expire(now))).sum()
+    }
+}
+
+impl Adapter {
+    pub(crate) fn take_line(&mut self, now: Time, packet: Packet) {
+        self.counters.receive.characters += packet.len() as u64;
+        for &character in &packet.bytes {
+            let Receiver { deframer, body, .. } = &mut self.receiver;
+            let frame = deframer.push(character).map(|frame| {
+                frame.map(|(header, content)| {
+                    body.clear();
+                    body.extend_from_slice(content);
+                    header
+                })
+            });
+            let receive = &mut self.counters.receive;
+            match frame {
+                None => {}
+                Some(Err(BadFrame::TooLong)) => receive.too_long += 1,
+                Some(Err(BadFrame::Short)) => receive.short += 1,
+                Some(Err(BadFrame::Check)) => receive.check += 1,
+                Some(Ok(header)) => {
+                    receive.frames += 1;
+                    let body = core::mem::take(&mut self.receiver.body);
+                    if self.take_frame(now, header, &body).is_none() {
+                        self.counters.receive.malformed += 1;
+                    }
+                    self.receiver.body = body;
+                }
+            }
+        }
+        self.consume(packet);
+    }
+
+    /// A good frame. None if it makes no sense.
+    fn take_frame(&mut self, now: Time, head: u8, body: &[u8]) -> Option<()> {
+        self.session.heard(now);
+        if head == header::HELLO {
+            return self.take_hello(now, &Hello::read(body)?);
+        }
+        if !self.session.is_up() {
+            self.counters.receive.no_session += 1;
+            return Some(());
+        }
+        match (head, body) {
+            (0x00..=0x7f, _) => self.take_fragment(now, head, body),
+            (0x80..=0xbf, _) => {
+                let (header, prefix) = self.resolve(head & 0x3f, body, 0)?;
+                if let Some(header) = header {
+                    self.deliver(now, header, body.get(prefix..)?);
+                }
+                Some(())
+            }
+            (header::KEEP_ALIVE, []) => Some(()),
+            (header::FEEDBACK, _) => {
+                self.codec.feedback(now, body);
+                Some(())
+            }
+            (header::PAIR_OPEN, [index, generation, header @ ..]) => {
+                self.receiver.pairs.open(*index, *generation, *carried(header.first_chunk()?)?);
+                Some(())
+            }
+            (header::PAIR_ACK, [index, generation]) => {
+                self.pairs.acknowledged(*index, *generation);
+                Some(())
+            }
+            (header::PAIR_UNKNOWN, [index]) => {
+                self.pairs.unknown(now, *index);
+                Some(())
+            }
+            _ => None,
+        }
+    }
+
+    #[expect(clippy::unnecessary_wraps, reason = "one of the ways to take a frame")]
+    fn take_hello(&mut self, now: Time, hello: &Hello) -> Option<()> {
+        let was_up = self.session.is_up();
+        let change = self.session.take(hello);
+        if let Some(agreed) = change.reset {
+            self.meet(agreed);
+        }
+        self.outputs.extend(change.events.into_iter().flatten().map(Output::Event));
+        if self.session.is_up() && !was_up {
+            self.line.up_since = now;
+            self.fresh_since = Time::from_nanos(now.as_nanos().saturating_sub(self.session.hold().as_nanos()));
+        }
+        Some(())
+    }
+
+    fn take_fragment(&mut self, now: Time, head: u8, body: &[u8]) -> Option<()> {
+        let (priority, number, last) = (usize::from(head >> 5 & 3), head >> 1 & 15, head & 1 == 1);
+        let limit = self.config.largest_packet.bytes() as usize;
+        let resolved = if number == 0 {
+            let (&index, _) = body.split_first()?;
+            // The top bits are for options that no session has agreed on.
+            (index <= EXPLICIT).then_some(())?;
+            Some(self.resolve(index, body, 1)?)
+        } else {
+            None
+        };
+        // The assembly is put back below: it is lent from here on together with the rest.
+        let mut assembly = core::mem::take(&mut self.receiver.assemblies[priority]);
+        let (incomplete, taken) = match resolved {
+            Some((header, prefix)) => assembly.first(now, header, prefix, body, last),
+            None => (false, assembly.later(now, number, body, last, limit)),
+        };
+        let receive = &mut self.counters.receive;
+        receive.incomplete += u64::from(incomplete);
+        match taken {
+            Taken::More => {}
+            Taken::Orphan { first } => {
+                receive.orphans += 1;
+                receive.incomplete += u64::from(first);
+            }
+            Taken::Oversized => receive.oversized += 1,
+            Taken::Crc => receive.crc += 1,
+            Taken::Whole(header, packet) => self.deliver(now, header, packet),
+        }
+        self.receiver.assemblies[priority] = assembly;
+        Some(())
+    }
+
+    /// The Ethernet header that an index stands for (none, and counted, if it stands for none), and where
+    /// the packet starts, `at` being behind the index.
+    fn resolve(&mut self, index: u8, body: &[u8], at: usize) -> Option<(Option<Header>, usize)> {
+        if index == EXPLICIT {
+            let header = carried(body.get(at..)?.first_chunk()?)?;
+            return Some((Some(*header), at + ETHERNET_LEN));
+        }
+        let header = self.receiver.pairs.header(index);
+        self.counters.receive.unknown_pair += u64::from(header.is_none());
+        Some((header, at))
+    }
+
+    /// A packet is whole: to the LAN with it.
+    fn deliver(&mut self, now: Time, header: Header, content: &[u8]) {
+        let mut bytes = self.buffer();
+        bytes.extend_from_slice(&header);
+        let ethertype = u16::from_be_bytes([header[12], header[13]]);
+        let decoded = self.codec.decode(now, ethertype, content, &mut bytes);
+        self.collect_feedback();
+        let version = bytes.get(ETHERNET_LEN).map_or(0, |first| first >> 4);
+        let fits = match ethertype {
+            ethertype::IPV4 => version == 4,
+            ethertype::IPV6 => version == 6,
+            _ => true,
+        };
+        if decoded.is_err() || !fits {
+            self.counters.receive.decompression += 1;
+            bytes.clear();
+            self.spare.push(bytes);
+            return;
+        }
+        let [.., a, b, c, d, e, f, _, _] = header;
+        self.stations.is_remote([a, b, c, d, e, f]);
+        self.counters.receive.delivered.add(bytes.len() - ETHERNET_LEN);
+        let packet = Packet { launch: now, ..Packet::new(bytes) };
+        self.outputs.push_back(Output::Transmit { port: LAN, packet });
+    }
+
+    /// Takes what the decompressor has to say to the peer. Elements cannot be cut, so that what finds no
+    /// room in a frame makes room.
+    fn collect_feedback(&mut self) {
+        let before = self.feedback.len();
+        self.codec.take_feedback(&mut self.feedback);
+        if self.feedback.len() > MAX_BODY {
+            self.codec.counters.feedback_lost += 1;
+            self.feedback.drain(..before);
+            if self.feedback.len() > MAX_BODY {
+                self.feedback.clear();
+            }
+        }
+    }
+}
+
+/// The header, if packets of its type are carried.
+fn carried(header: &Header) -> Option<&Header> {
+    let kind = u16::from_be_bytes([header[12], header[13]]);
+    matches!(kind, ethertype::IPV4 | ethertype::IPV6 | ethertype::ARP).then_some(header)
+}

@@ -1,0 +1,634 @@
+//! The decompressor's side of a context: states, references, repair and feedback (RFC 3095 5.3.2, 5.4.2).
+
+use alloc::vec::Vec;
+use core::time::Duration;
+
+use super::chain::{self, IdCoding};
+use super::feedback::{AckType, write_ack};
+use super::fields::{Fields, IpFields, Layout, Positions};
+use super::header::{Header, crc};
+use super::{ID_P, Kind, ts_p};
+use crate::bits::Reader;
+use crate::cid::Incoming;
+use crate::crc::{CRC3, CRC7, CRC8};
+use crate::decompressor::{Arrival, Mode, Surroundings};
+use crate::error::{DecompressError, Malformed};
+use crate::headers::MAX_IP;
+use crate::packet_type::PacketType;
+use crate::wlsb;
+
+/// Failures of the last [`HISTORY`] packets that mean a damaged context: k_1 and k_2 of RFC 3095
+/// 5.3.2.2.3. One would do on a line without residual errors; three of eight let one in twenty
+/// packets be damaged without giving up a good context more than once in a hundred.
+const TOO_MANY: u32 = 3;
+/// n_1 and n_2.
+const HISTORY: u32 = 8;
+/// Packets that must follow a repair before one is delivered (RFC 3095 5.3.2.2.4 e, 5.3.2.2.5).
+const CONFIRMATIONS: u8 = 2;
+/// How much of the estimate of the time between packets a new sample makes, as a shift.
+const SMOOTHING: u32 = 3;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    None,
+    Static,
+    Full,
+}
+
+/// The values that a packet may change.
+#[derive(Clone, Copy, Debug)]
+struct Values {
+    header: Header,
+    codings: [IdCoding; MAX_IP],
+    ts_stride: u32,
+}
+
+/// A context.
+#[derive(Clone, Debug)]
+pub(crate) struct Decompressor {
+    kind: Kind,
+    state: State,
+    /// Of the last packet that was right: the references.
+    values: Values,
+    /// Is the UDP checksum in compressed headers (RFC 3095 5.7)? Only IR and IR-DYN say so.
+    udp_checksum: bool,
+    /// The sequence number before the last one that was right: ref -1 of RFC 3095 5.3.2.2.5.
+    previous_sn: Option<u32>,
+    /// When the last packet that was right arrived.
+    arrived: Duration,
+    /// The time from one sequence number to the next, in nanoseconds; 0 while unknown.
+    spacing: u64,
+    /// Packets that must still confirm a repair.
+    unconfirmed: u8,
+    /// One bit a packet, the newest lowest: set if it failed.
+    failures: u32,
+    acked: Option<Duration>,
+    nacked: Option<Duration>,
+}
+
+/// What is behind the fields of a compressed header.
+struct Behind<'a> {
+    /// The dynamic parts of IP headers beyond the second (RFC 3843 3.6).
+    more: Reader<'a>,
+    payload: &'a [u8],
+}
+
+/// Why an attempt to decompress failed.
+enum Wrong {
+    Malformed(Malformed),
+    Crc,
+    Checksum,
+}
+
+impl Decompressor {
+    /// A context that knows nothing yet.
+    pub(crate) fn new(kind: Kind) -> Self {
+        Self {
+            kind,
+            state: State::None,
+            values: Values {
+                header: Header::EMPTY,
+                codings: [IdCoding::default(); MAX_IP],
+                // RFC 3095 5.7.5.2.
+                ts_stride: 1,
+            },
+            udp_checksum: false,
+            previous_sn: None,
+            arrived: Duration::ZERO,
+            spacing: 0,
+            unconfirmed: 0,
+            failures: 0,
+            acked: None,
+            nacked: None,
+        }
+    }
+
+    pub(crate) fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    /// Takes an IR packet of profile `kind`.
+    pub(crate) fn ir(
+        &mut self,
+        kind: Kind,
+        incoming: &Incoming<'_>,
+        around: &mut Surroundings<'_>,
+        out: &mut Vec<u8>,
+    ) -> Result<Arrival, DecompressError> {
+        let result = self.take_ir(kind, incoming, around, out);
+        self.after_initialisation(incoming, around, result, true)
+    }
+
+    /// Takes an IR-DYN packet of profile `kind`.
+    pub(crate) fn ir_dyn(
+        &mut self,
+        kind: Kind,
+        incoming: &Incoming<'_>,
+        around: &mut Surroundings<'_>,
+        out: &mut Vec<u8>,
+    ) -> Result<Arrival, DecompressError> {
+        let result = self.take_ir_dyn(kind, incoming, around, out);
+        self.after_initialisation(incoming, around, result, false)
+    }
+
+    /// Takes a packet of type 0, 1 or 2.
+    pub(crate) fn compressed(
+        &mut self,
+        incoming: &Incoming<'_>,
+        around: &mut Surroundings<'_>,
+        out: &mut Vec<u8>,
+    ) -> Result<Arrival, DecompressError> {
+        let cid = incoming.cid;
+        let is_update = incoming.first() & 0xe0 == 0xc0;
+        match self.state {
+            State::None => {
+                self.nack(AckType::StaticNack, cid, around);
+                return Err(DecompressError::NoContext { cid });
+            }
+            State::Static if !is_update => {
+                // RFC 3095 5.4.2.2, SC: as a mismatching CRC, that is a NACK if the last was long ago.
+                self.nack(AckType::Nack, cid, around);
+                return Err(DecompressError::Damaged { cid });
+            }
+            State::Static | State::Full => {}
+        }
+        match self.try_compressed(incoming, around, out) {
+            Ok(result) => result,
+            Err(wrong) => {
+                self.unconfirmed = 0;
+                self.note_failure(is_update, cid, around);
+                Err(match wrong {
+                    Wrong::Malformed(what) => DecompressError::Malformed { cid, what },
+                    Wrong::Crc => DecompressError::Crc { cid, bits: if is_update { 7 } else { 3 } },
+                    Wrong::Checksum => DecompressError::Checksum { cid },
+                })
+            }
+        }
+    }
+
+    fn take_ir(
+        &mut self,
+        kind: Kind,
+        incoming: &Incoming<'_>,
+        around: &Surroundings<'_>,
+        out: &mut Vec<u8>,
+    ) -> Result<Arrival, DecompressError> {
+        let cid = incoming.cid;
+        let malformed = |what| DecompressError::Malformed { cid, what };
+        let mut reader = Reader::new(incoming.body());
+        // Profile and CRC.
+        reader.take(2).map_err(malformed)?;
+        let mut header = chain::read_static(kind, &mut reader).map_err(malformed)?;
+        if incoming.first() & 1 == 0 {
+            check_crc(incoming, &reader)?;
+            self.set_static(kind, &header);
+            return Err(DecompressError::NoPacket);
+        }
+        let mut codings = [IdCoding::default(); MAX_IP];
+        let extra = chain::read_dynamic(kind, &mut header, &mut codings, &mut reader).map_err(malformed)?;
+        check_crc(incoming, &reader)?;
+        // RFC 4815 6.3: what an IR packet does not carry stays.
+        let ts_stride = match extra.ts_stride {
+            Some(stride) => stride,
+            None if kind == self.kind => self.values.ts_stride,
+            None => 1,
+        };
+        let values = Values { header, codings, ts_stride };
+        self.initialise(PacketType::Ir, kind, values, incoming, &reader, around, out)
+    }
+
+    fn take_ir_dyn(
+        &mut self,
+        kind: Kind,
+        incoming: &Incoming<'_>,
+        around: &Surroundings<'_>,
+        out: &mut Vec<u8>,
+    ) -> Result<Arrival, DecompressError> {
+        let cid = incoming.cid;
+        let malformed = |what| DecompressError::Malformed { cid, what };
+        if self.state == State::None {
+            return Err(DecompressError::NoContext { cid });
+        }
+        let mut values = self.values;
+        if kind != self.kind {
+            values.header = self.reuse(kind).ok_or(DecompressError::NoContext { cid })?;
+            values.ts_stride = 1;
+        }
+        let mut reader = Reader::new(incoming.body());
+        reader.take(2).map_err(malformed)?;
+        let extra =
+            chain::read_dynamic(kind, &mut values.header, &mut values.codings, &mut reader).map_err(malformed)?;
+        check_crc(incoming, &reader)?;
+        values.ts_stride = extra.ts_stride.unwrap_or(values.ts_stride);
+        self.initialise(PacketType::IrDyn, kind, values, incoming, &reader, around, out)
+    }
+
+    /// The static context of another profile that this one contains (RFC 3095 5.11.1, 5.12.1; RFC 3843 3.5).
+    fn reuse(&self, kind: Kind) -> Option<Header> {
+        let mut header = self.values.header;
+        match (self.kind, kind) {
+            (Kind::Rtp, Kind::Udp) => Some(header),
+            (_, Kind::Ip) => {
+                let ips = header.ips();
+                let end =
+                    ips.iter().position(|ip| !matches!(ip.protocol, crate::headers::IP_IN_IP | crate::headers::IPV6));
+                header.truncate(end.map_or(ips.len(), |end| end + 1));
+                Some(header)
+            }
+            _ => None,
+        }
+    }
+
+    /// Makes `values` the context if the packet they belong to is right, and delivers it.
+    #[expect(clippy::too_many_arguments, reason = "what IR and IR-DYN have in common")]
+    fn initialise(
+        &mut self,
+        packet: PacketType,
+        kind: Kind,
+        values: Values,
+        incoming: &Incoming<'_>,
+        reader: &Reader<'_>,
+        around: &Surroundings<'_>,
+        out: &mut Vec<u8>,
+    ) -> Result<Arrival, DecompressError> {
+        let cid = incoming.cid;
+        let payload = reader.rest();
+        let start = out.len();
+        let written = values.header.write(kind, payload.len(), out);
+        written.map_err(|what| DecompressError::Malformed { cid, what })?;
+        out.extend_from_slice(payload);
+        let judged = values.header.checksum_is_right(kind, &out[start..]);
+        let has_packet = !payload.is_empty() || judged == Some(true);
+        if has_packet && judged == Some(false) {
+            return Err(DecompressError::Checksum { cid });
+        }
+        self.kind = kind;
+        self.state = State::Full;
+        self.udp_checksum = values.header.transport.udp_checksum != 0;
+        self.values = values;
+        self.previous_sn = None;
+        self.unconfirmed = 0;
+        self.failures = 0;
+        self.spacing = 0;
+        self.arrived = around.now;
+        if !has_packet {
+            return Err(DecompressError::NoPacket);
+        }
+        Ok(Arrival {
+            packet,
+            header_before: incoming.body_at() + reader.position(),
+            header_after: values.header.len(kind),
+        })
+    }
+
+    /// A static chain alone: the dynamic part of the context stays if it fits (RFC 4815 6.3).
+    fn set_static(&mut self, kind: Kind, header: &Header) {
+        let current = self.values.header.ips();
+        let fits = self.state == State::Full
+            && kind == self.kind
+            && header.ips().len() == current.len()
+            && header.ips().iter().zip(current).all(|(new, old)| new.is_v6() == old.is_v6());
+        if !fits {
+            *self = Self { state: State::Static, ..Self::new(kind) };
+            self.values.header = *header;
+            return;
+        }
+        let current = &mut self.values.header;
+        for (ip, new) in current.ips_mut().iter_mut().zip(header.ips()) {
+            (ip.addresses, ip.protocol) = (new.addresses, new.protocol);
+        }
+        let transport = &mut current.transport;
+        transport.source_port = header.transport.source_port;
+        transport.destination_port = header.transport.destination_port;
+        transport.spi = header.transport.spi;
+        transport.rtp.ssrc = header.transport.rtp.ssrc;
+    }
+
+    /// Feedback and bookkeeping after an IR or IR-DYN packet.
+    fn after_initialisation(
+        &mut self,
+        incoming: &Incoming<'_>,
+        around: &mut Surroundings<'_>,
+        result: Result<Arrival, DecompressError>,
+        is_ir: bool,
+    ) -> Result<Arrival, DecompressError> {
+        let cid = incoming.cid;
+        match &result {
+            // RFC 3095 5.4.2.2: an IR packet is acknowledged. RFC 4815 8.10: other packets are not.
+            Ok(_) | Err(DecompressError::NoPacket) => {
+                if is_ir {
+                    self.ack(cid, around);
+                }
+            }
+            Err(_) if self.state == State::None => self.nack(AckType::StaticNack, cid, around),
+            Err(_) => self.note_failure(true, cid, around),
+        }
+        result
+    }
+
+    /// Decompresses, with another sequence number if the first does not pass the CRC.
+    fn try_compressed(
+        &mut self,
+        incoming: &Incoming<'_>,
+        around: &mut Surroundings<'_>,
+        out: &mut Vec<u8>,
+    ) -> Result<Result<Arrival, DecompressError>, Wrong> {
+        let mut reader = Reader::new(incoming.body());
+        let header = &self.values.header;
+        let layout = Layout {
+            kind: self.kind,
+            ips: header.ips(),
+            codings: &self.values.codings,
+            udp_checksum: self.udp_checksum,
+        };
+        let fields = layout.read(incoming.first(), &mut reader).map_err(Wrong::Malformed)?;
+        let more = reader.clone();
+        if header.ips().len() > 2 {
+            if self.kind != Kind::Ip {
+                return Err(Wrong::Malformed(Malformed::TooMany("IP headers for a compressed header")));
+            }
+            for ip in &header.ips()[2..] {
+                chain::read_ip_dynamic(&mut ip.clone(), &mut IdCoding::default(), &mut reader)
+                    .map_err(Wrong::Malformed)?;
+            }
+        }
+        let behind = Behind { more, payload: reader.rest() };
+        let header_before = incoming.body_at() + reader.position();
+        let arrival = |values: &Values| Arrival {
+            packet: fields.packet,
+            header_before,
+            header_after: values.header.len(self.kind),
+        };
+
+        let reference = header.sn;
+        let sn = self.decode_sn(reference, &fields);
+        let wrong = match self.attempt(&fields, sn, &behind, out) {
+            Ok((values, is_certain)) => {
+                let arrival = arrival(&values);
+                self.previous_sn = Some(reference);
+                self.accept(&fields, &values, around);
+                self.unconfirmed = if is_certain { 0 } else { self.unconfirmed.saturating_sub(1) };
+                return Ok(self.deliver(incoming.cid, arrival));
+            }
+            Err(wrong @ Wrong::Malformed(_)) => return Err(wrong),
+            Err(wrong) => wrong,
+        };
+        // RFC 3095 5.3.2.2.3: first wraparound, or else a wrong reference.
+        let (second, is_wraparound) = match self.after_wraparound(&fields, around.now) {
+            Some(other) => (Some(other), true),
+            None => (self.previous_sn.map(|previous| self.decode_sn(previous, &fields)), false),
+        };
+        let Some(second) = second.filter(|second| *second != sn) else { return Err(wrong) };
+        let Ok((values, is_certain)) = self.attempt(&fields, second, &behind, out) else { return Err(wrong) };
+        let arrival = arrival(&values);
+        around.counters.repairs += 1;
+        if is_wraparound {
+            self.previous_sn = Some(reference);
+        }
+        self.accept(&fields, &values, around);
+        self.unconfirmed = if is_certain { 0 } else { CONFIRMATIONS };
+        Ok(self.deliver(incoming.cid, arrival))
+    }
+
+    fn deliver(&self, cid: u16, arrival: Arrival) -> Result<Arrival, DecompressError> {
+        if self.unconfirmed > 0 { Err(DecompressError::Unconfirmed { cid }) } else { Ok(arrival) }
+    }
+
+    fn decode_sn(&self, reference: u32, fields: &Fields) -> u32 {
+        let width = fields.sn.width;
+        wlsb::decode(reference, fields.sn.value, width, self.kind.sn_p(width)) & self.kind.sn_mask()
+    }
+
+    /// The sequence number that the time since the last packet suggests (RFC 3095 5.3.2.2.4), if that
+    /// is far enough for its bits to have wrapped. The RFC adds 2^k once; with an estimate of how many
+    /// packets were lost, the nearest number with these bits also finds several wraps.
+    fn after_wraparound(&self, fields: &Fields, now: Duration) -> Option<u32> {
+        let interval = u64::try_from(now.saturating_sub(self.arrived).as_nanos()).ok()?;
+        if self.spacing == 0 {
+            return None;
+        }
+        let passed = (interval + self.spacing / 2) / self.spacing;
+        let half = 1u64 << (fields.sn.width - 1);
+        if passed <= half || passed > u64::from(self.kind.sn_mask() / 2) {
+            return None;
+        }
+        let near = self.values.header.sn.wrapping_add((passed - half) as u32);
+        Some(wlsb::decode(near, fields.sn.value, fields.sn.width, 0) & self.kind.sn_mask())
+    }
+
+    /// Puts the packet together at the end of `out`, with `sn` as its sequence number. If it is right, gives the
+    /// new values, and whether its transport checksum makes certain that `sn` is right.
+    fn attempt(
+        &self,
+        fields: &Fields,
+        sn: u32,
+        behind: &Behind<'_>,
+        out: &mut Vec<u8>,
+    ) -> Result<(Values, bool), Wrong> {
+        let values = self.decode(fields, sn, behind).map_err(Wrong::Malformed)?;
+        let header = &values.header;
+        let start = out.len();
+        let result = (|| {
+            header.write(self.kind, behind.payload.len(), out).map_err(Wrong::Malformed)?;
+            let (polynomial, expected) = match fields.packet {
+                PacketType::Uor2 | PacketType::Uor2Id | PacketType::Uor2Ts => (&CRC7, fields.crc),
+                _ => (&CRC3, fields.crc),
+            };
+            if crc(polynomial, self.kind, header.ips(), &out[start..]) != expected {
+                return Err(Wrong::Crc);
+            }
+            out.extend_from_slice(behind.payload);
+            header.checksum_is_right(self.kind, &out[start..]).map_or(Ok(false), |right| {
+                let covers_sn = self.kind == Kind::Rtp
+                    || header.ips().iter().zip(&values.codings).all(|(ip, coding)| ip.is_v6() || !coding.is_offset());
+                if right { Ok(covers_sn) } else { Err(Wrong::Checksum) }
+            })
+        })();
+        if result.is_err() {
+            out.truncate(start);
+        }
+        result.map(|is_certain| (values, is_certain))
+    }
+
+    /// Fields and context put together.
+    fn decode(&self, fields: &Fields, sn: u32, behind: &Behind<'_>) -> Result<Values, Malformed> {
+        let mut values = self.values;
+        let reference = &self.values.header;
+        let positions = Positions::of(reference.ips().len());
+        let header = &mut values.header;
+        header.sn = sn;
+        let mut change = |at: usize, changes: &IpFields| {
+            let ip = &mut header.ips_mut()[at];
+            ip.tos = changes.tos.unwrap_or(ip.tos);
+            ip.ttl = changes.ttl.unwrap_or(ip.ttl);
+            ip.protocol = changes.protocol.unwrap_or(ip.protocol);
+            if let Some(flags) = changes.flags
+                && !ip.is_v6()
+            {
+                ip.df = flags.df;
+                (values.codings[at].nbo, values.codings[at].rnd) = (flags.nbo, flags.rnd);
+            }
+        };
+        change(positions.inner, &fields.inner);
+        if let Some(outer) = positions.outer {
+            change(outer, &fields.outer);
+        }
+
+        let innermost = positions.innermost_id(header.ips(), &values.codings);
+        let slots = [positions.outer, Some(positions.inner)];
+        for (at, random) in slots.into_iter().zip(fields.random_ids).filter_map(|(at, random)| Some((at?, random))) {
+            let coding = values.codings[at];
+            let ip = &mut header.ips_mut()[at];
+            if ip.is_v6() {
+                continue;
+            }
+            if coding.rnd {
+                ip.id = random.unwrap_or(ip.id);
+            } else if !coding.sid {
+                // RFC 3095 4.5.5: the offset from the sequence number.
+                let bits = match innermost {
+                    Some(innermost) if innermost == at && fields.id.width > 0 => fields.id,
+                    _ if positions.outer == Some(at) => fields.outer_id,
+                    _ => crate::bits::Bits::default(),
+                };
+                let offset = coding.count(reference.ips()[at].id).wrapping_sub(reference.sn as u16);
+                let offset = wlsb::decode(u32::from(offset), bits.value, bits.width, ID_P) as u16;
+                ip.id = coding.count((sn as u16).wrapping_add(offset));
+            }
+        }
+
+        if self.kind == Kind::Rtp {
+            let stride = values.ts_stride;
+            let rtp = &mut header.transport.rtp;
+            let before = reference.transport.rtp.timestamp;
+            let bits = fields.ts;
+            rtp.timestamp = match (bits.width, fields.ts_is_scaled) {
+                // RFC 4815 4.2: linear, by the signed difference of the sequence numbers.
+                (0, true) => {
+                    let steps = (sn as u16).wrapping_sub(reference.sn as u16).cast_signed();
+                    before.wrapping_add(stride.wrapping_mul(i32::from(steps).cast_unsigned()))
+                }
+                (0, false) => return Err(Malformed::Reserved("unscaled timestamp without bits")),
+                (width, true) => {
+                    // RFC 4815 4.4.1: never scaled by zero.
+                    let (Some(scaled), Some(offset)) = (before.checked_div(stride), before.checked_rem(stride)) else {
+                        return Err(Malformed::Reserved("timestamp scaled by zero"));
+                    };
+                    let scaled = wlsb::decode(scaled, bits.value, width, ts_p(width));
+                    scaled.wrapping_mul(stride).wrapping_add(offset)
+                }
+                (width, false) => wlsb::decode(before, bits.value, width, ts_p(width)),
+            };
+            rtp.marker = fields.marker;
+            if let Some(changes) = &fields.rtp {
+                rtp.extension = changes.extension;
+                // RFC 4815 6.4.
+                rtp.padding = changes.payload_type.is_some_and(|(padding, _)| padding);
+                rtp.payload_type = changes.payload_type.map_or(rtp.payload_type, |(_, payload_type)| payload_type);
+                // RFC 4815 4.6: with a scaled timestamp the new stride is ignored.
+                if let Some(stride) = changes.ts_stride.filter(|_| !fields.ts_is_scaled) {
+                    values.ts_stride = stride;
+                }
+            }
+        }
+        header.transport.udp_checksum = fields.udp_checksum.unwrap_or(0);
+
+        let mut more = behind.more.clone();
+        let further = header.ips_mut().iter_mut().zip(&mut values.codings).skip(2);
+        for (ip, coding) in further {
+            chain::read_ip_dynamic(ip, coding, &mut more)?;
+        }
+        Ok(values)
+    }
+
+    /// A packet was right: what it updates becomes the context.
+    fn accept(&mut self, fields: &Fields, values: &Values, around: &Surroundings<'_>) {
+        let steps = values.header.sn.wrapping_sub(self.values.header.sn) & self.kind.sn_mask();
+        let interval = u64::try_from(around.now.saturating_sub(self.arrived).as_nanos()).unwrap_or(u64::MAX);
+        if (1..=self.kind.sn_mask() / 2).contains(&steps) {
+            let sample = interval / u64::from(steps);
+            // A pause of the source says little about the spacing of what comes after it.
+            self.spacing = match self.spacing {
+                0 => sample,
+                spacing => spacing - (spacing >> SMOOTHING) + (sample.min(spacing.saturating_mul(4)) >> SMOOTHING),
+            };
+        }
+        self.arrived = around.now;
+        if fields.packet == PacketType::Uo1Id {
+            // RFC 4815 6.2: UO-1-ID updates SN, TS and IP-ID only.
+            let header = &mut self.values.header;
+            header.sn = values.header.sn;
+            header.transport.rtp.timestamp = values.header.transport.rtp.timestamp;
+            for (ip, new) in header.ips_mut().iter_mut().zip(values.header.ips()) {
+                ip.id = new.id;
+            }
+        } else {
+            self.values = *values;
+        }
+        self.state = State::Full;
+        self.failures <<= 1;
+    }
+
+    /// Rules a to c of RFC 3095 5.3.2.2.3.
+    fn note_failure(&mut self, is_update: bool, cid: u16, around: &mut Surroundings<'_>) {
+        self.failures = self.failures << 1 | 1;
+        let recent = (self.failures & ((1 << HISTORY) - 1)).count_ones();
+        if recent < TOO_MANY {
+            return;
+        }
+        match self.state {
+            State::Full => {
+                self.state = State::Static;
+                self.failures = 0;
+                self.nack(AckType::Nack, cid, around);
+            }
+            State::Static if is_update => {
+                self.state = State::None;
+                self.failures = 0;
+                self.nack(AckType::StaticNack, cid, around);
+            }
+            State::Static | State::None => {}
+        }
+    }
+
+    fn ack(&mut self, cid: u16, around: &mut Surroundings<'_>) {
+        let interval = around.config.ack_interval;
+        if around.config.mode == Mode::Unidirectional || !is_due(self.acked, around.now, interval) {
+            return;
+        }
+        self.acked = Some(around.now);
+        around.counters.acks += 1;
+        write_ack(AckType::Ack, cid, Some(self.values.header.sn), around.feedback);
+    }
+
+    fn nack(&mut self, ack: AckType, cid: u16, around: &mut Surroundings<'_>) {
+        let interval = around.config.nack_interval;
+        if around.config.mode == Mode::Unidirectional || !is_due(self.nacked, around.now, interval) {
+            return;
+        }
+        self.nacked = Some(around.now);
+        let sn = (self.state != State::None).then_some(self.values.header.sn);
+        match ack {
+            AckType::StaticNack => around.counters.static_nacks += 1,
+            _ => around.counters.nacks += 1,
+        }
+        write_ack(ack, cid, sn, around.feedback);
+    }
+}
+
+fn is_due(last: Option<Duration>, now: Duration, interval: Duration) -> bool {
+    last.is_none_or(|last| now.saturating_sub(last) >= interval)
+}
+
+/// The CRC of an IR or IR-DYN packet: over everything before the payload, itself as zero (RFC 3095 5.9.1).
+/// Padding, which looks like the Add-CID octet of CID 0, is not part of it (RFC 4815 2.2); the framework took it off.
+fn check_crc(incoming: &Incoming<'_>, reader: &Reader<'_>) -> Result<(), DecompressError> {
+    let crc_at = incoming.body_at() + 1;
+    let covered = &incoming.whole[..incoming.body_at() + reader.position()];
+    let register = CRC8.update(CRC8.of(&covered[..crc_at]), &[0]);
+    if CRC8.update(register, &covered[crc_at + 1..]) == covered[crc_at] {
+        Ok(())
+    } else {
+        Err(DecompressError::Crc { cid: incoming.cid, bits: 8 })
+    }
+}
