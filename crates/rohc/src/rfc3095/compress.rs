@@ -5,13 +5,13 @@ use core::time::Duration;
 
 use super::chain::{self, RtpExtra};
 use super::feedback::{self, AckType, MODE_O, MODE_U};
-use super::format::{Request, Shape, Windows};
-use super::header::Header;
+use super::format::{Request, Shape, StaticCrcs, Windows};
+use super::header::{Header, crc_static, same_static};
 use super::observe::{Due, Pattern};
 use super::{Kind, fields::Positions};
 use crate::bits::Bits;
 use crate::compressor::{CompressorConfig, Job, Sent};
-use crate::crc::CRC8;
+use crate::crc::{CRC3, CRC7, CRC8};
 use crate::error::FeedbackError;
 use crate::feedback::Feedback;
 use crate::packet_type::PacketType;
@@ -21,6 +21,10 @@ use crate::wlsb::Window;
 const IR: u8 = 0b1111_1101;
 /// The type octet of an IR-DYN packet (RFC 3095 5.2.4).
 const IR_DYN: u8 = 0b1111_1000;
+
+/// Packets with a CRC-7 that follow the repeats of a change which a CRC-3 does not see: enough for a
+/// decompressor that missed it to be sure that its context is damaged.
+const CRC7_GUARD: u8 = 5;
 
 /// A context.
 #[derive(Clone, Debug)]
@@ -38,6 +42,9 @@ pub(crate) struct Compressor {
     due: Due,
     windows: Windows,
     udp_checksum: bool,
+    static_crcs: StaticCrcs,
+    /// Packets whose CRC must have 7 bits, because the change before them left the CRC-3 as it was.
+    needs_crc7: u8,
     /// IR packets, and IR-DYN packets, that are still to be sent.
     ir: u8,
     ir_dyn: u8,
@@ -78,6 +85,8 @@ impl Compressor {
                 id: [window(16), window(16)],
             },
             udp_checksum: false,
+            static_crcs: StaticCrcs::default(),
+            needs_crc7: 0,
             ir: config.repeats,
             ir_dyn: 0,
             has_changed: true,
@@ -115,6 +124,17 @@ impl Compressor {
             self.ir_dyn = job.config.repeats;
             self.has_changed = true;
         }
+        let static_crcs = if self.sent > 0 && same_static(&self.header, &header) {
+            self.static_crcs
+        } else {
+            let of = |crc| crc_static(crc, self.kind, header.ips(), job.packet);
+            StaticCrcs { crc3: of(&CRC3), crc7: of(&CRC7) }
+        };
+        if self.sent > 0 && static_crcs != self.static_crcs && static_crcs.crc3 == self.static_crcs.crc3 {
+            // The change leaves the CRC-3 as it was, which cannot catch a decompressor that missed it: longer
+            // CRCs are used for a while (RFC 3095 5.9.2).
+            self.needs_crc7 = CRC7_GUARD.saturating_add(job.config.repeats);
+        }
         let request = Request {
             kind: self.kind,
             header: &header,
@@ -123,6 +143,8 @@ impl Compressor {
             due: &self.due,
             udp_checksum: self.udp_checksum,
             mode: self.mode,
+            static_crcs,
+            needs_crc7: self.needs_crc7 > 0,
             is_in_transition: self.in_transition,
         };
         let plan = if self.ir > 0 {
@@ -150,6 +172,7 @@ impl Compressor {
         };
         let after = out.len() - start;
         out.extend_from_slice(payload);
+        self.static_crcs = static_crcs;
         self.note_sent(packet, &header, job);
         Some(Sent { packet, header_before: before, header_after: after })
     }
@@ -270,6 +293,7 @@ impl Compressor {
             (self.since_ir, self.ir_at) = (0, job.now);
             self.ir = self.ir.saturating_sub(1);
         }
+        self.needs_crc7 = self.needs_crc7.saturating_sub(1);
         self.due.all_said();
         self.sent = self.sent.saturating_add(1);
         let sn = header.sn;
@@ -310,6 +334,7 @@ impl Compressor {
         }
         if !self.has_changed && self.is_after_change(sn) {
             self.due = Due::default();
+            self.needs_crc7 = 0;
             (self.ir, self.ir_dyn) = (0, 0);
         }
     }

@@ -3,7 +3,7 @@
 use alloc::vec::Vec;
 
 use super::fields::Positions;
-use super::header::{Header, crc};
+use super::header::{Header, crc_dynamic};
 use super::observe::{Due, Pattern};
 use super::{ID_P, Kind, chain, ts_p};
 use crate::bits::push_sdvl;
@@ -33,8 +33,19 @@ pub(crate) struct Request<'a> {
     pub(crate) udp_checksum: bool,
     /// The mode parameter to send where there is room.
     pub(crate) mode: u8,
+    /// The CRCs over the octets that are CRC-STATIC.
+    pub(crate) static_crcs: StaticCrcs,
+    /// A CRC-3 would not tell a decompressor that missed the last change (RFC 3095 5.9.2).
+    pub(crate) needs_crc7: bool,
     /// Only formats that all modes have, with the mode in them (RFC 3095 5.6.1, C_TRANS = P).
     pub(crate) is_in_transition: bool,
+}
+
+/// The state of the CRCs behind the CRC-STATIC octets, kept until one of those changes (RFC 3095 5.9.2).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct StaticCrcs {
+    pub(crate) crc3: u8,
+    pub(crate) crc7: u8,
 }
 
 /// A format and how many bits it has for each field.
@@ -114,7 +125,8 @@ impl Request<'_> {
                 Kind::Rtp => &RTP,
                 _ => &OTHERS,
             };
-            if let Some(shape) = shapes.iter().find(|shape| self.accepts(shape)) {
+            let is_enough = |shape: &&Shape| shape.has_crc7() || !self.needs_crc7;
+            if let Some(shape) = shapes.iter().filter(is_enough).find(|shape| self.accepts(shape)) {
                 return Some(*shape);
             }
         }
@@ -127,7 +139,7 @@ impl Request<'_> {
         let ips = header.ips();
         let marker = u8::from(header.transport.rtp.marker);
         let is_rtp = self.kind == Kind::Rtp;
-        let crc3 = || crc(&CRC3, self.kind, ips, packet);
+        let crc3 = || crc_dynamic(&CRC3, self.static_crcs.crc3, self.kind, ips, packet);
         // The high bits of each field; the rest is in the extension.
         let in_extension = shape.extension_bits(is_rtp);
         let sn = (header.sn >> in_extension.sn) as u8;
@@ -152,7 +164,8 @@ impl Request<'_> {
                 out.push(marker << 7 | (sn & 0x0f) << 3 | crc3());
             }
             _ => {
-                let last = u8::from(shape.extension.is_some()) << 7 | crc(&CRC7, self.kind, ips, packet);
+                let crc7 = crc_dynamic(&CRC7, self.static_crcs.crc7, self.kind, ips, packet);
+                let last = u8::from(shape.extension.is_some()) << 7 | crc7;
                 let (low, top) = match shape.packet {
                     Uor2 if is_rtp => (ts >> 1, ts & 1),
                     Uor2Ts => (ts, 1),
@@ -407,6 +420,10 @@ struct InExtension {
 impl Shape {
     pub(crate) const fn packet(&self) -> PacketType {
         self.packet
+    }
+
+    pub(crate) const fn has_crc7(&self) -> bool {
+        matches!(self.packet, Uor2 | Uor2Id | Uor2Ts)
     }
 
     const fn extension_bits(&self, is_rtp: bool) -> InExtension {

@@ -353,9 +353,13 @@ fn needs_list(headers: &Headers) -> bool {
     headers.transport().is_some_and(|(protocol, _)| matches!(protocol, 0 | 43 | 47 | 51 | 60 | 55))
 }
 
-/// The CRC over the original headers, static octets first (RFC 3095 5.9.2 and the CRC-STATIC lists of
-/// 5.7.7). `header` begins with them and may be longer.
+/// The CRC over the original headers (RFC 3095 5.9.2). `header` begins with them and may be longer.
 pub(crate) fn crc(crc: &Crc, kind: Kind, ips: &[Ip], header: &[u8]) -> u8 {
+    crc_dynamic(crc, crc_static(crc, kind, ips, header), kind, ips, header)
+}
+
+/// The CRC over the octets that are CRC-STATIC in RFC 3095 5.7.7, which come first and change rarely.
+pub(crate) fn crc_static(crc: &Crc, kind: Kind, ips: &[Ip], header: &[u8]) -> u8 {
     let mut register = crc.start();
     let mut add = |bytes: &[u8]| register = crc.update(register, bytes);
     let mut rest = header;
@@ -380,6 +384,12 @@ pub(crate) fn crc(crc: &Crc, kind: Kind, ips: &[Ip], header: &[u8]) -> u8 {
         Kind::Udp | Kind::Esp => add(&rest[..4]),
         Kind::Ip => {}
     }
+    register
+}
+
+/// Goes on from [`crc_static`] with the CRC-DYNAMIC octets.
+pub(crate) fn crc_dynamic(crc: &Crc, mut register: u8, kind: Kind, ips: &[Ip], header: &[u8]) -> u8 {
+    let mut add = |bytes: &[u8]| register = crc.update(register, bytes);
     let mut rest = header;
     for ip in ips {
         let (ip_header, behind) = rest.split_at(ip.len());
@@ -400,4 +410,11 @@ pub(crate) fn crc(crc: &Crc, kind: Kind, ips: &[Ip], header: &[u8]) -> u8 {
         Kind::Ip => {}
     }
     register
+}
+
+/// Do two headers of a flow agree in all CRC-STATIC octets?
+pub(crate) fn same_static(a: &Header, b: &Header) -> bool {
+    let rtp = |header: &Header| (header.transport.rtp.padding, header.transport.rtp.extension);
+    let ip = |ip: &Ip| (ip.tos, ip.ttl, ip.df);
+    rtp(a) == rtp(b) && a.ips().iter().map(ip).eq(b.ips().iter().map(ip))
 }
