@@ -30,6 +30,7 @@ pub(crate) enum Command {
     Link(Link),
     Adapter(Adapter),
     Line(Line),
+    Probe(Probe),
     /// Print a completion script for a shell.
     Completions {
         /// The shell.
@@ -295,6 +296,80 @@ pub(crate) enum LineAction {
 fn over_zero(text: &str) -> Result<Span, String> {
     let span: Span = text.parse().map_err(|error: engine::units::UnitError| error.to_string())?;
     if span == Span::ZERO { Err("this time must be more than zero".into()) } else { Ok(span) }
+}
+
+/// Measure a path between two hosts.
+#[derive(Debug, Args)]
+pub(crate) struct Probe {
+    #[command(subcommand)]
+    pub(crate) action: ProbeAction,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum ProbeAction {
+    PacketPair(PacketPair),
+}
+
+/// The rate of a narrow path by packet pairs over several sizes, through whatever stands on it.
+///
+/// Start it with --listen on one host, then with that host's name on the other. Two datagrams are sent
+/// back to back; the other host reports how far apart they arrived. The rate is the slope of this
+/// separation over the size: what each packet costs beyond its bytes (framing), or is spared (compressed
+/// headers), falsifies single sizes, but not the slope.
+#[derive(Debug, Args)]
+pub(crate) struct PacketPair {
+    /// The listening host, as HOST, HOST:PORT or [IPV6]:PORT; with --listen the address to listen at
+    /// [default there: every address].
+    #[arg(value_name = "HOST[:PORT]", required_unless_present = "listen")]
+    pub(crate) host: Option<String>,
+    /// Listen, and answer whoever asks, until interrupted.
+    #[arg(long, conflicts_with_all = ["sizes", "pairs", "zeros", "seed", "json"])]
+    pub(crate) listen: bool,
+    /// Sizes of the IP datagrams in bytes: FROM..TO:STEP, or a list.
+    #[arg(long, default_value = "60,80,100,150,200,400,600,800,1000,1200,1400", value_parser = sizes)]
+    pub(crate) sizes: Sizes,
+    /// Pairs of each size.
+    #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..=1_000))]
+    pub(crate) pairs: u16,
+    /// How long a pair's report is waited for, such as `30s`; with --listen: how long to listen.
+    #[arg(long, value_name = "TIME")]
+    pub(crate) timeout: Option<Span>,
+    /// Send zeros, which compress, instead of bytes that do not.
+    #[arg(long)]
+    pub(crate) zeros: bool,
+    /// Seed of the pauses between pairs and of what is sent; drawn if not given.
+    #[arg(long)]
+    pub(crate) seed: Option<u64>,
+    /// Print JSON Lines on standard output instead of text.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Sizes of IP datagrams in bytes, at least one.
+#[derive(Clone, Debug)]
+pub(crate) struct Sizes(pub(crate) Vec<u16>);
+
+/// Most sizes of a measurement.
+const MOST_SIZES: usize = 1_000;
+
+fn sizes(text: &str) -> Result<Sizes, String> {
+    let number = |text: &str| text.trim().parse::<u16>().map_err(|_| format!("`{text}` is not a size from 0 to 65535"));
+    let sizes: Vec<u16> = match text.split_once("..") {
+        Some((from, rest)) => {
+            let (to, step) = rest.split_once(':').unwrap_or((rest, "1"));
+            let step = usize::from(number(step)?);
+            if step == 0 {
+                return Err("the step must be more than 0".into());
+            }
+            (number(from)?..=number(to)?).step_by(step).collect()
+        }
+        None => text.split(',').map(number).collect::<Result<_, _>>()?,
+    };
+    match sizes.len() {
+        0 => Err("there is no size in it; write FROM..TO:STEP with FROM below TO".into()),
+        1..=MOST_SIZES => Ok(Sizes(sizes)),
+        many => Err(format!("{many} sizes are too many; at most {MOST_SIZES}, choose a larger step")),
+    }
 }
 
 fn jobs(text: &str) -> Result<Jobs, String> {

@@ -8,6 +8,7 @@ mod args;
 mod docs;
 mod line;
 mod link;
+mod probe;
 mod progress;
 mod results;
 mod run;
@@ -43,6 +44,7 @@ fn main() -> ExitCode {
         Command::Link(options) => link::link(&options),
         Command::Adapter(options) => adapter::adapter(&options),
         Command::Line(options) => line::line(&options),
+        Command::Probe(options) => probe::probe(&options),
         Command::Completions { shell } => show::completions(shell),
         Command::Man { dir } => show::man(&dir),
     };

@@ -57,13 +57,21 @@ pub(crate) struct DecompressorLists {
     /// From the outermost IP header inwards.
     pub(crate) chains: Vec<ChainDecompressor>,
     pub(crate) sources: ListDecompressor,
+    sn_bits: u32,
 }
 
 impl DecompressorLists {
     /// The lists of a flow with `count` IP headers and a sequence number of `sn_bits` bits.
     pub(crate) fn new(count: usize, sn_bits: u32) -> Self {
         let chains = (0..count).map(|_| ChainDecompressor::new(sn_bits)).collect();
-        Self { chains, sources: ListDecompressor::new(Kind::Csrc) }
+        Self { chains, sources: ListDecompressor::new(Kind::Csrc), sn_bits }
+    }
+
+    /// Begins an IR or IR-DYN packet. Gives the lists that one with `count` IP headers needs if these do not do; they
+    /// stay otherwise, since such a packet does not clear tables (RFC 4815 6.3).
+    pub(crate) fn others_for(&mut self, count: usize, sn_bits: u32) -> Option<Self> {
+        self.begin();
+        (self.chains.len() != count || self.sn_bits != sn_bits).then(|| Self::new(count, sn_bits))
     }
 
     /// Begins a packet: what the last one brought and was not committed is forgotten.

@@ -6,7 +6,7 @@ use super::Kind;
 use super::header::{Addresses, Header, Ip};
 use crate::bits::{Reader, push_sdvl, sdvl_len};
 use crate::error::Malformed;
-use crate::headers::{ESP, IP_IN_IP, IPV6, UDP};
+use crate::headers::{ESP, IP_IN_IP, IPV6, MAX_IP, UDP};
 use crate::list::{ChainCompressor, ChainDecompressor, CompressorLists, DecompressorLists, Form};
 
 /// The bit of a static part's version that ends the chain of profile 0x0004 (RFC 3843 3.1).
@@ -84,8 +84,8 @@ pub(crate) fn write_static(kind: Kind, header: &Header, out: &mut Vec<u8>) {
     }
 }
 
-/// Reads a static chain. What is dynamic is zero in the result.
-pub(crate) fn read_static(kind: Kind, reader: &mut Reader<'_>) -> Result<Header, Malformed> {
+/// Reads a static chain, which ends after `limit` IP headers at the latest. What is dynamic is zero in the result.
+pub(crate) fn read_static(kind: Kind, limit: usize, reader: &mut Reader<'_>) -> Result<Header, Malformed> {
     let mut header = Header::EMPTY;
     let mut expected = None;
     loop {
@@ -109,7 +109,7 @@ pub(crate) fn read_static(kind: Kind, reader: &mut Reader<'_>) -> Result<Header,
         };
         header.push(Ip { addresses, tos: 0, ttl: 0, protocol, extensions: 0, id: 0, df: false })?;
         expected = match protocol {
-            _ if is_last => break,
+            _ if is_last || header.ips().len() == limit && limit < MAX_IP => break,
             IP_IN_IP => Some(4),
             IPV6 => Some(6),
             UDP if kind.has_udp() => break,

@@ -3,7 +3,7 @@
 use alloc::vec::Vec;
 use core::time::Duration;
 
-use super::chain::{self, IdCoding};
+use super::chain::{self, IdCoding, RtpExtra};
 use super::feedback::{AckType, write_ack};
 use super::fields::{Fields, IpFields, Layout, Positions};
 use super::header::{Header, Ip, crc};
@@ -176,30 +176,20 @@ impl Decompressor {
         around: &Surroundings<'_>,
         out: &mut Vec<u8>,
     ) -> Result<Arrival, DecompressError> {
-        let cid = incoming.cid;
-        let malformed = |what| DecompressError::Malformed { cid, what };
-        let mut reader = Reader::new(incoming.body());
-        // Profile and CRC.
-        reader.take(2).map_err(malformed)?;
-        let mut header = chain::read_static(kind, &mut reader).map_err(malformed)?;
-        if incoming.first() & 1 == 0 {
-            check_crc(incoming, &reader)?;
-            self.set_static(kind, &header);
+        let chains = Chains::read(kind, &mut self.lists, incoming)?;
+        let Some(dynamic) = chains.dynamic else {
+            self.set_static(kind, &chains.header);
             return Err(DecompressError::NoPacket);
-        }
-        let mut codings = [IdCoding::default(); MAX_IP];
-        let mut new = self.new_lists(kind, &header);
-        let lists = new.as_mut().unwrap_or(&mut self.lists);
-        let extra = chain::read_dynamic(kind, &mut header, &mut codings, lists, &mut reader).map_err(malformed)?;
-        check_crc(incoming, &reader)?;
+        };
+        let (codings, new_lists, extra) = dynamic;
         // RFC 4815 6.3: what an IR packet does not carry stays.
         let ts_stride = match extra.ts_stride {
             Some(stride) => stride,
             None if kind == self.kind => self.values.ts_stride,
             None => 1,
         };
-        let values = Values { header, codings, ts_stride };
-        self.initialise(PacketType::Ir, kind, values, new, incoming, &reader, around, out)
+        let values = Values { header: chains.header, codings, ts_stride };
+        self.initialise(PacketType::Ir, kind, values, new_lists, incoming, &chains.rest, around, out)
     }
 
     fn take_ir_dyn(
@@ -221,22 +211,13 @@ impl Decompressor {
         }
         let mut reader = Reader::new(incoming.body());
         reader.take(2).map_err(malformed)?;
-        let mut new = self.new_lists(kind, &values.header);
+        let mut new = self.lists.others_for(values.header.ips().len(), kind.sn_field());
         let lists = new.as_mut().unwrap_or(&mut self.lists);
         let extra = chain::read_dynamic(kind, &mut values.header, &mut values.codings, lists, &mut reader)
             .map_err(malformed)?;
         check_crc(incoming, &reader)?;
         values.ts_stride = extra.ts_stride.unwrap_or(values.ts_stride);
         self.initialise(PacketType::IrDyn, kind, values, new, incoming, &reader, around, out)
-    }
-
-    /// The lists that a header of `kind` needs, if the context's are others. The context's stay otherwise: an IR
-    /// packet does not clear their tables (RFC 4815 6.3).
-    fn new_lists(&mut self, kind: Kind, header: &Header) -> Option<DecompressorLists> {
-        let (count, bits) = (header.ips().len(), kind.sn_field());
-        self.lists.begin();
-        let fits = self.lists.chains.len() == count && self.kind.sn_field() == bits;
-        (!fits).then(|| DecompressorLists::new(count, bits))
     }
 
     /// The static context of another profile that this one contains (RFC 3095 5.11.1, 5.12.1; RFC 3843 3.5).
@@ -641,6 +622,67 @@ impl Decompressor {
             _ => around.counters.nacks += 1,
         }
         write_ack(ack, cid, sn, around.feedback);
+    }
+}
+
+/// The chains of an IR packet.
+struct Chains<'a> {
+    header: Header,
+    /// The dynamic part, which is in `header` too.
+    dynamic: Option<([IdCoding; MAX_IP], Option<DecompressorLists>, RtpExtra)>,
+    /// Stands before the payload.
+    rest: Reader<'a>,
+}
+
+impl<'a> Chains<'a> {
+    /// Reads an IR packet and checks its CRC.
+    ///
+    /// Others read the RFCs differently in two places, and the CRC says who was right. In profiles 0x0002 to
+    /// 0x0004 some take bit D for reserved and always send a dynamic chain. And in 0x0004 some end the chain
+    /// after two IP headers without saying so.
+    fn read(kind: Kind, lists: &mut DecompressorLists, incoming: &Incoming<'a>) -> Result<Self, DecompressError> {
+        let says_dynamic = incoming.first() & 1 != 0;
+        let readings = [
+            (MAX_IP, true, says_dynamic || kind != Kind::Rtp),
+            (MAX_IP, false, !says_dynamic),
+            (2, true, kind == Kind::Ip),
+        ];
+        let mut result = Err(DecompressError::Crc { cid: incoming.cid, bits: 8 });
+        for (limit, has_dynamic, _) in readings.into_iter().filter(|(_, _, is_possible)| *is_possible) {
+            let read = Self::read_as(kind, limit, has_dynamic, lists, incoming);
+            if read.is_ok() {
+                return read;
+            }
+            // The first reading is the RFC's, unless only a static chain was announced.
+            if result.is_err() && (has_dynamic == says_dynamic && limit == MAX_IP) {
+                result = read;
+            }
+        }
+        result
+    }
+
+    fn read_as(
+        kind: Kind,
+        limit: usize,
+        has_dynamic: bool,
+        lists: &mut DecompressorLists,
+        incoming: &Incoming<'a>,
+    ) -> Result<Self, DecompressError> {
+        let malformed = |what| DecompressError::Malformed { cid: incoming.cid, what };
+        let mut rest = Reader::new(incoming.body());
+        // Profile and CRC.
+        rest.take(2).map_err(malformed)?;
+        let mut header = chain::read_static(kind, limit, &mut rest).map_err(malformed)?;
+        let mut dynamic = None;
+        if has_dynamic {
+            let mut codings = [IdCoding::default(); MAX_IP];
+            let mut new = lists.others_for(header.ips().len(), kind.sn_field());
+            let lists = new.as_mut().unwrap_or(lists);
+            let extra = chain::read_dynamic(kind, &mut header, &mut codings, lists, &mut rest).map_err(malformed)?;
+            dynamic = Some((codings, new, extra));
+        }
+        check_crc(incoming, &rest)?;
+        Ok(Self { header, dynamic, rest })
     }
 }
 
