@@ -101,6 +101,7 @@ fn commands_mean_what_the_program_takes() {
             | Command::Report(_)
             | Command::Compare(_)
             | Command::Profiles(_)
+            | Command::Rohc(_)
             | Command::Completions { .. }
             | Command::Man { .. } => {}
         }

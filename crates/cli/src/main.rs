@@ -10,6 +10,7 @@ mod line;
 mod link;
 mod progress;
 mod results;
+mod rohc;
 mod run;
 mod show;
 
@@ -43,6 +44,7 @@ fn main() -> ExitCode {
         Command::Link(options) => link::link(&options),
         Command::Adapter(options) => adapter::adapter(&options),
         Command::Line(options) => line::line(&options),
+        Command::Rohc(options) => rohc::rohc(&options),
         Command::Completions { shell } => show::completions(shell),
         Command::Man { dir } => show::man(&dir),
     };

@@ -14,6 +14,7 @@ mod input;
 mod link;
 mod measured;
 mod programs;
+mod rohc;
 mod run;
 mod simulated;
 mod tools;
