@@ -2,8 +2,10 @@
 
 use engine::DropReason;
 
+use crate::cache::{CacheCounters, CacheKind};
 use crate::class::Class;
 use crate::histogram::Histogram;
+use crate::payload::PayloadCounters;
 
 /// There is no session with the adapter at the other end, and the packet waited too long for one.
 pub const LINE_DOWN: DropReason = DropReason("line down");
@@ -64,6 +66,10 @@ pub struct Counters {
     pub flows: FlowCounters,
     /// Header compression, in the direction to the line.
     pub rohc: RohcCounters,
+    /// Payload compression, in the direction to the line.
+    pub payload: PayloadCounters,
+    /// What was answered on the near side, in the order of [`CacheKind::ALL`](crate::cache::CacheKind::ALL).
+    pub cache: [CacheCounters; CacheKind::ALL.len()],
     /// The session with the adapter at the other end.
     pub session: SessionCounters,
 }
@@ -130,8 +136,12 @@ pub struct ReceiveCounters {
     pub crc: u64,
     /// Packets that named an Ethernet header this adapter does not know.
     pub unknown_pair: u64,
+    /// Packets whose payload could not be inflated.
+    pub inflation: u64,
     /// Packets whose header could not be decompressed.
     pub decompression: u64,
+    /// Packets from the line that only renew what was answered on the near side already.
+    pub kept: Count,
     /// Packets given to the LAN whole.
     pub delivered: Count,
 }
@@ -227,6 +237,8 @@ impl Counters {
             receive: ReceiveCounters::default(),
             flows: FlowCounters::default(),
             rohc: RohcCounters::default(),
+            payload: PayloadCounters::default(),
+            cache: Default::default(),
             session: SessionCounters::default(),
         }
     }

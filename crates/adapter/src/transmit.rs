@@ -230,7 +230,7 @@ impl Adapter {
             }
             let prefix = out.len();
             let ethertype = u16::from_be_bytes([header[12], header[13]]);
-            codec.encode(now, ethertype, content, out).map_err(|_| ())?;
+            codec.encode_data(now, ethertype, content, out).map_err(|_| ())?;
             Ok(prefix)
         });
         if encoded.is_ok() {
@@ -265,8 +265,7 @@ impl Adapter {
             // The packet goes on as its last frame.
             core::mem::swap(&mut packet.bytes, &mut frame.bytes);
             core::mem::swap(&mut packet, &mut frame);
-            packet.bytes.clear();
-            self.spare.push(packet.bytes);
+            self.keep(packet.bytes);
         }
         self.transmit(now, frame, Use::Data { content: cut.content });
         true
@@ -285,15 +284,13 @@ impl Adapter {
         let encoded = self.codec.encode(now, ethertype, datagram, &mut content);
         let explicit: &[u8] = if index.is_some() { &[] } else { &header };
         if encoded.is_err() || explicit.len() + content.len() > MAX_BODY {
-            content.clear();
-            self.spare.push(content);
+            self.keep(content);
             return self.discard(COMPRESSION, packet, Some(class));
         }
         let whole = header::whole(index.unwrap_or(EXPLICIT));
         packet.bytes.clear();
         frame::encode(whole, &[explicit, &content], &mut packet.bytes);
-        content.clear();
-        self.spare.push(content);
+        self.keep(content);
         let before = self.line.real_time;
         // An explicit header is there at the start only: it says nothing of what the flow takes.
         if let Some(key) = key {
@@ -338,8 +335,7 @@ impl Adapter {
             // What garbage may stand before the first frame ends with a delimiter.
             frame.push(0);
             frame::encode(header::HELLO, &[&body], &mut frame);
-            body.clear();
-            self.spare.push(body);
+            self.keep(body);
         } else if let Some((index, generation)) = self.receiver.pairs.acknowledgement() {
             frame::encode(header::PAIR_ACK, &[&[index, generation]], &mut frame);
         } else if let Some(index) = self.receiver.pairs.report() {
@@ -354,7 +350,7 @@ impl Adapter {
             frame::encode(header::KEEP_ALIVE, &[], &mut frame);
         } else {
             // Only an opening that nobody uses any more was due.
-            self.spare.push(frame);
+            self.keep(frame);
             return;
         }
         self.transmit(now, Packet::new(frame), Use::Control);
