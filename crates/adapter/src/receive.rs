@@ -7,8 +7,8 @@ use wire::{ETHERNET_LEN, Headers, ethertype};
 
 use crate::adapter::{Adapter, LAN};
 use crate::cache::FromLine;
-use crate::class::Priority;
-use crate::codec::{Codec, DecodeError};
+use crate::class::{Class, Priority, class_of};
+use crate::codec::DecodeError;
 use crate::control::{Hello, header};
 use crate::fragment::{Assembly, Taken};
 use crate::frame::{BadFrame, Deframer, MAX_BODY};
@@ -86,7 +86,7 @@ impl Adapter {
             (0x80..=0xbf, _) => {
                 let (header, prefix) = self.resolve(head & 0x3f, body, 0)?;
                 if let Some(header) = header {
-                    self.deliver(now, header, body.get(prefix..)?, Codec::decode);
+                    self.deliver(now, Class::RealTime, header, body.get(prefix..)?);
                 }
                 Some(())
             }
@@ -153,7 +153,7 @@ impl Adapter {
             }
             Taken::Oversized => receive.oversized += 1,
             Taken::Crc => receive.crc += 1,
-            Taken::Whole(header, packet) => self.deliver(now, header, packet, Codec::decode_data),
+            Taken::Whole(header, packet) => self.deliver(now, class_of(priority), header, packet),
         }
         self.receiver.assemblies[priority] = assembly;
         Some(())
@@ -172,17 +172,14 @@ impl Adapter {
     }
 
     /// A packet is whole: to the LAN with it.
-    fn deliver(
-        &mut self,
-        now: Time,
-        header: Header,
-        content: &[u8],
-        decode: fn(&mut Codec, Time, u16, &[u8], &mut Vec<u8>) -> Result<(), DecodeError>,
-    ) {
+    fn deliver(&mut self, now: Time, class: Class, header: Header, content: &[u8]) {
         let mut bytes = self.buffer();
         bytes.extend_from_slice(&header);
         let ethertype = u16::from_be_bytes([header[12], header[13]]);
-        let decoded = decode(&mut self.codec, now, ethertype, content, &mut bytes);
+        let decoded = match class {
+            Class::RealTime => self.codec.decode(now, ethertype, content, &mut bytes),
+            Class::Data(_) => self.codec.decode_data(now, ethertype, content, &mut bytes),
+        };
         self.collect_feedback();
         let version = bytes.get(ETHERNET_LEN).map_or(0, |first| first >> 4);
         let fits = match ethertype {

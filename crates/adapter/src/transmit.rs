@@ -4,7 +4,7 @@ use engine::{Output, Packet, Span, Time};
 use wire::ETHERNET_LEN;
 
 use crate::adapter::{Adapter, LINE, Waiting};
-use crate::class::{Class, Priority};
+use crate::class::{Class, Priority, class_of};
 use crate::config::Schedule;
 use crate::control::header;
 use crate::counters::{COMPRESSION, LINE_DOWN};
@@ -200,7 +200,7 @@ impl Adapter {
 
     /// Takes the next packet of a priority from its queue.
     fn fetch(&mut self, now: Time, priority: usize) -> bool {
-        let class = Class::ALL[Class::ALL.len() - 1 - priority];
+        let class = class_of(priority);
         loop {
             let (counters, outputs) = (&mut self.counters, &mut self.outputs);
             let sink = |reason, packet| crate::adapter::discard(counters, outputs, reason, packet, Some(class));
@@ -236,7 +236,7 @@ impl Adapter {
         if encoded.is_ok() {
             return true;
         }
-        let class = Class::ALL[Class::ALL.len() - 1 - priority];
+        let class = class_of(priority);
         if let Some(packet) = self.outgoing[priority].take() {
             self.discard(COMPRESSION, packet, Some(class));
         }
@@ -260,7 +260,7 @@ impl Adapter {
         if cut.last
             && let Some(mut packet) = self.outgoing[priority].take()
         {
-            let class = Class::ALL[Class::ALL.len() - 1 - priority];
+            let class = class_of(priority);
             self.counters.classes[class.index()].sent.add(packet.len() - ETHERNET_LEN);
             // The packet goes on as its last frame.
             core::mem::swap(&mut packet.bytes, &mut frame.bytes);
