@@ -2,7 +2,10 @@
 
 use std::io;
 use std::mem;
+use std::net::SocketAddr;
 use std::os::fd::{AsFd, AsRawFd};
+
+use socket2::{SockAddr, SockAddrStorage};
 
 use crate::clock::Instant;
 use crate::sys::{check, check_len};
@@ -29,6 +32,27 @@ pub(crate) fn stamp_arrivals(socket: &impl AsFd) -> io::Result<()> {
 /// so that a clock that was set does no harm but to the datagrams that lay in the socket just then:
 /// if a stamp cannot be, the datagram counts as arrived now.
 pub(crate) fn receive_stamped(socket: &impl AsFd, buffer: &mut [u8]) -> io::Result<(usize, Instant)> {
+    receive(socket, buffer, None)
+}
+
+/// As [`receive_stamped`], and who sent it.
+pub(crate) fn receive_stamped_from(
+    socket: &impl AsFd,
+    buffer: &mut [u8],
+) -> io::Result<(usize, Instant, Option<SocketAddr>)> {
+    let mut name = SockAddrStorage::zeroed();
+    let mut length = name.size_of();
+    let (received, arrived) = receive(socket, buffer, Some((&mut name, &mut length)))?;
+    // SAFETY: the kernel wrote an address of that length.
+    let from = unsafe { SockAddr::new(name, length) };
+    Ok((received, arrived, from.as_socket()))
+}
+
+fn receive(
+    socket: &impl AsFd,
+    buffer: &mut [u8],
+    mut name: Option<(&mut SockAddrStorage, &mut libc::socklen_t)>,
+) -> io::Result<(usize, Instant)> {
     let mut part = libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() };
     // Aligned as a control message header has to be, and large enough for one stamp.
     let mut control = [0_u64; 8];
@@ -38,9 +62,17 @@ pub(crate) fn receive_stamped(socket: &impl AsFd, buffer: &mut [u8]) -> io::Resu
     message.msg_iovlen = 1;
     message.msg_control = control.as_mut_ptr().cast();
     message.msg_controllen = mem::size_of_val(&control) as _;
-    // SAFETY: `message` points to `part` and `control`, which point to memory of the stated sizes;
-    // all outlive the call.
-    let length = check_len(unsafe { libc::recvmsg(socket.as_fd().as_raw_fd(), &raw mut message, libc::MSG_DONTWAIT) })?;
+    if let Some((name, length)) = &mut name {
+        message.msg_name = std::ptr::from_mut(*name).cast();
+        message.msg_namelen = **length;
+    }
+    // SAFETY: `message` points to `part`, `control` and, if given, `name`, which point to memory of the
+    // stated sizes; all outlive the call.
+    let received =
+        check_len(unsafe { libc::recvmsg(socket.as_fd().as_raw_fd(), &raw mut message, libc::MSG_DONTWAIT) })?;
+    if let Some((_, length)) = name {
+        *length = message.msg_namelen;
+    }
     // SAFETY: the kernel filled `control` and set its length; the macros stay within it.
     let stamp = unsafe {
         let header = libc::CMSG_FIRSTHDR(&raw const message);
@@ -54,7 +86,7 @@ pub(crate) fn receive_stamped(socket: &impl AsFd, buffer: &mut [u8]) -> io::Resu
         let (seconds, nanos) = (u64::try_from(stamp.tv_sec).ok()?, u64::try_from(stamp.tv_nsec).ok()?);
         Instant::of_stamp(seconds * 1_000_000_000 + nanos)
     });
-    Ok((length, arrived.unwrap_or_else(Instant::now)))
+    Ok((received, arrived.unwrap_or_else(Instant::now)))
 }
 
 #[cfg(test)]

@@ -14,6 +14,7 @@ pub mod executor;
 pub mod machine;
 pub mod offload;
 pub mod port;
+pub mod probe;
 pub mod process;
 pub mod sandbox;
 pub mod site;

@@ -96,12 +96,7 @@ fn compressible(packet: &[u8], at: usize) -> Option<IpAt> {
 
 /// Is the checksum of `transport`, everything behind an IP header with these addresses, right? `None` if
 /// there is none to judge by: another protocol, or a UDP checksum of zero.
-pub(crate) fn transport_is_intact(
-    source: IpAddr,
-    destination: IpAddr,
-    protocol: u8,
-    transport: &[u8],
-) -> Option<bool> {
+pub(crate) fn transport_is_intact(source: IpAddr, destination: IpAddr, protocol: u8, transport: &[u8]) -> Option<bool> {
     let covered = match protocol {
         UDP => {
             let Some(header) = transport.first_chunk::<8>() else { return Some(false) };

@@ -14,7 +14,8 @@ pub use read::{
     parse_adapter_config, reference,
 };
 pub use run::{
-    Account, CellError, Executor, Governor, Jobs, Live, LiveError, Options as RunOptions, Outcome, Progress, RETRIES,
-    RunError, SimulationError, run,
+    Account, AdapterAccount, AdapterError, CellError, Difference, Executor, Governor, Jobs, LineChangeError, Live,
+    LiveAdapter, LiveError, Options as RunOptions, Outcome, PacedLine, PacedLineAccount, PacedLineError, Progress,
+    RETRIES, ReplayError, Replayed, RunError, SimulationError, check_line_change, replay, run,
 };
 pub use traffic::{SERVICES, Service, VOCODERS, Vocoder};

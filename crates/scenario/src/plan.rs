@@ -6,6 +6,7 @@ use engine::{Rate, Size, Span};
 use link::DirectionConfig;
 use measure::{Scalar, Study};
 use serde::{Deserialize, Serialize};
+use traffic::pairs::PairsConfig;
 use traffic::{Frames, Talk, VoiceConfig};
 
 /// What `run` does. Kept as `plan.json` with the results.
@@ -212,6 +213,7 @@ impl Flow {
         match &self.traffic {
             Traffic::Udp(_) => vec![FIRST_PORT + number as u16],
             Traffic::Voice(voice) => vec![voice.port],
+            Traffic::Pairs(pairs) => vec![pairs.port],
             Traffic::Tcp(_) | Traffic::Ping(_) => Vec::new(),
         }
     }
@@ -229,6 +231,8 @@ pub enum Traffic {
     Ping(Ping),
     /// What a vocoder makes of speech.
     Voice(Voice),
+    /// Packet pairs.
+    Pairs(Pairs),
 }
 
 /// A TCP connection, limited as `iperf3 -b` limits it: a block is written whenever the average rate
@@ -318,6 +322,38 @@ impl Voice {
             talk: self.talk,
             frames: self.frames.clone(),
             seed,
+        }
+    }
+}
+
+/// Packet pairs: two datagrams back to back, over several sizes.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Pairs {
+    /// Sizes of the IP datagrams in bytes, in the order in which they are sent.
+    pub sizes: Vec<u16>,
+    /// How often all sizes are gone through.
+    pub rounds: u16,
+    /// From one pair to the next.
+    pub every: Span,
+    /// Bytes of the IP and UDP headers.
+    pub header: u16,
+    /// Zeros as payload, instead of bytes that do not compress.
+    pub zeros: bool,
+    /// UDP port at both ends.
+    pub port: u16,
+}
+
+impl Pairs {
+    /// As the ends of the flow are told.
+    #[must_use]
+    pub fn config(&self, seed: u64) -> PairsConfig {
+        PairsConfig {
+            sizes: self.sizes.clone(),
+            rounds: self.rounds,
+            every: self.every,
+            header: self.header,
+            zeros: self.zeros,
+            session: seed as u32,
         }
     }
 }

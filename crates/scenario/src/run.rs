@@ -1,6 +1,8 @@
 //! From a plan to a recording: the whole path of a run.
 
+pub(crate) mod adapter;
 mod cell;
+mod paced;
 mod real;
 mod schedule;
 mod simulate;
@@ -15,6 +17,8 @@ use measure::{CellRecord, Event, RecordError, Recorder};
 use crate::plan::Plan;
 use schedule::{Queue, Waiting};
 
+pub use adapter::{AdapterAccount, AdapterError, Difference, LiveAdapter, ReplayError, Replayed, replay};
+pub use paced::{LineChangeError, PacedLine, PacedLineAccount, PacedLineError, check_line_change};
 pub use real::CellError;
 pub use real::live::{Account, Live, LiveError};
 pub use schedule::{Governor, Jobs, RETRIES};

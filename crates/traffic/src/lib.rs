@@ -13,6 +13,7 @@ extern crate std;
 
 pub mod application;
 mod host;
+pub mod pairs;
 mod playout;
 mod probe;
 pub mod rating;

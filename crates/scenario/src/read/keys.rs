@@ -37,7 +37,7 @@ pub fn reference() -> String {
         ("Losses", &[&LOSS_MODEL, &GILBERT_ELLIOTT, &MARKOV4]),
         ("Queues", &[&QUEUE_FIELDS]),
         ("Paths", &[&PATH, &VXLAN]),
-        ("Traffic", &[&FLOW, &TCP, &UDP, &PING, &VOICE, &CODEC, &TALK]),
+        ("Traffic", &[&FLOW, &TCP, &UDP, &PING, &VOICE, &CODEC, &TALK, &PAIRS, &SIZES]),
         ("Sweeps and measurement", &[&RANGE, &MEASURE]),
         ("Expectations", &[&EXPECT]),
         ("Figures", &[&FIGURE, &PANEL]),
@@ -314,6 +314,7 @@ pub(crate) static FLOW: Table = Table {
         key("udp", "{rate: 64kbit/s, size: 200B}", "Datagrams at a constant rate."),
         key("ping", "{interval: 200ms}", "ICMP echo requests (ICMPv6 with `ip: 6`)."),
         key("voice", "melp-1200 or {codec: codec2-1200, rtp: true}", "What a vocoder makes of speech, in datagrams."),
+        key("pairs", "{every: 6s}", "Packet pairs: two datagrams back to back, over several sizes."),
         key("start", "2s", "When it starts, from the start of the cell; at once if absent."),
         key("stop", "8s", "When it stops; at the end if absent."),
         key("dscp", "46", "Differentiated services code point of its packets; 0 if absent."),
@@ -388,6 +389,30 @@ pub(crate) static TALK: Table = Table {
     keys: &[
         key("spurt", "1004ms", "Mean length of a talk spurt; ITU-T P.59's if absent."),
         key("pause", "1587ms", "Mean length of a pause; ITU-T P.59's if absent."),
+    ],
+};
+
+pub(crate) static PAIRS: Table = Table {
+    what: "packet pairs",
+    keys: &[
+        key(
+            "sizes",
+            "[60B, 400B, 1400B] or {from: 60B, to: 1400B, step: 20B}",
+            "Sizes of the IP datagrams; 60, 80, 100, 150, 200, 400, 600, 800, 1000, 1200 and 1400 B if absent.",
+        ),
+        key("rounds", "2", "How often all sizes are gone through; twice if absent."),
+        key("every", "6s", "From one pair to the next: long enough for the line to be idle again; 6 s if absent."),
+        key("zeros", "true", "Zeros as payload; bytes that do not compress if absent."),
+        key("port", "9009", "UDP port at both ends; one of its own if absent."),
+    ],
+};
+
+pub(crate) static SIZES: Table = Table {
+    what: "a range of sizes",
+    keys: &[
+        key("from", "60B", "Smallest. Required."),
+        key("to", "1400B", "Largest, if the steps meet it. Required."),
+        key("step", "20B", "From one size to the next. Required."),
     ],
 };
 

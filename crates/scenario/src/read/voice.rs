@@ -1,10 +1,11 @@
 //! Voice, packet pairs and calls: from keys to what is sent.
 
 use engine::{Size, Span};
+use traffic::pairs::PAIR_LEN;
 use traffic::rating::Impairment;
 use traffic::{Frames, LOG_LIMIT, P59, RTP_LEN, Talk, VOCODERS, Vocoder};
 
-use crate::plan::{Path, Voice};
+use crate::plan::{Pairs, Path, Voice};
 use crate::read::decode::Decoder;
 use crate::read::fields::{self, Fields};
 use crate::read::keys;
@@ -22,6 +23,11 @@ const BUFFER: Span = Span::from_millis(60);
 const MOST_FRAME_BYTES: usize = 64 << 10;
 /// Dynamic payload type of a vocoder that has no name.
 const CUSTOM_PAYLOAD_TYPE: u8 = 96;
+
+/// The sizes of the narrowband testbed's figures.
+const PAIR_SIZES: [u16; 11] = [60, 80, 100, 150, 200, 400, 600, 800, 1_000, 1_200, 1_400];
+/// Two packets of 1,400 bytes take 4.8 s at the lowest rate that testbed found (4,634 bit/s).
+const PAIR_EVERY: Span = Span::from_secs(6);
 
 /// A vocoder, by name or by its figures.
 struct Codec {
@@ -128,6 +134,48 @@ impl Decoder<'_> {
         }
         let problem = Problem::new(node.at, format!("this file has {} B of frames", frames.bytes()));
         Err(self.notes.note(problem.remedy(format!("give {payload} (one packet) to {MOST_FRAME_BYTES} B"))))
+    }
+
+    /// A flow of packet pairs with this number in a cell that lasts `whole`.
+    pub(crate) fn pairs(&self, node: &Node, path: &Path, number: usize, whole: Span) -> Result<Pairs, Noted> {
+        let notes = self.notes;
+        let fields = Fields::read(notes, node, &keys::PAIRS)?;
+        let header = path.ip.header() + 8;
+        let sizes = fields.get("sizes").map(|node| self.sizes(node, path)).transpose();
+        let rounds = fields.with("rounds", |notes, node| fields::integer(notes, node, 1..=1_000));
+        let every = fields.with("every", fields::positive_span);
+        let zeros = fields.with("zeros", fields::boolean);
+        let port = fields.with("port", |notes, node| fields::integer(notes, node, 1_024..=65_535));
+        let sizes = sizes?.unwrap_or(PAIR_SIZES.into_iter().filter(|size| *size <= path.mtu).collect());
+        let (rounds, every) = (rounds?.unwrap_or(2) as u16, every?.unwrap_or(PAIR_EVERY));
+        let pairs = sizes.len() as u64 * u64::from(rounds);
+        let last = every.times(pairs - 1);
+        if last >= whole || pairs > u64::from(u16::MAX) {
+            let problem = Problem::new(node.at, format!("{pairs} pairs take {last}, and the cell ends after {whole}"));
+            return Err(notes.note(problem.remedy("name fewer `sizes`, or set a longer `measure.duration`")));
+        }
+        let port = port?.map_or(FIRST_MEDIA_PORT + 2 * number as u16, |port| port as u16);
+        Ok(Pairs { sizes, rounds, every, header, zeros: zeros?.unwrap_or(false), port })
+    }
+
+    /// Sizes of IP datagrams: a list, or a range.
+    fn sizes(&self, node: &Node, path: &Path) -> Result<Vec<u16>, Noted> {
+        let notes = self.notes;
+        let least = u64::from(path.ip.header()) + 8 + PAIR_LEN as u64;
+        let size = |node: &Node| fields::size(notes, node, least..=path.mtu.into()).map(|size| size.bytes() as u16);
+        if let Value::List(_) = node.value {
+            let items = fields::items(notes, node, "`sizes`")?;
+            return items.iter().map(size).collect();
+        }
+        let fields = Fields::read(notes, node, &keys::SIZES)?;
+        let step = fields.need("step").and_then(|node| fields::size(notes, node, 1..=path.mtu.into()));
+        let (from, to) = (fields.need("from").and_then(size), fields.need("to").and_then(size));
+        let (from, to, step) = (from?, to?, step?.bytes() as usize);
+        if from > to {
+            let problem = Problem::new(node.at, format!("no size is from {from} B to {to} B"));
+            return Err(notes.note(problem.remedy("the smallest size comes first")));
+        }
+        Ok((from..=to).step_by(step).collect())
     }
 
     /// A number from `least` to `most`.

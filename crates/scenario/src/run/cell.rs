@@ -100,6 +100,7 @@ fn named(cell: &Cell, flow: &Flow, own_tcp: &'static str) -> FlowRecord {
         Traffic::Udp(udp) => ("udp", own_tcp, Some(udp.rate)),
         Traffic::Ping(_) => ("ping", own_tcp, None),
         Traffic::Voice(voice) => ("voice", own_tcp, voice.rate()),
+        Traffic::Pairs(_) => ("pairs", own_tcp, None),
     };
     FlowRecord {
         flow: flow.name.clone(),

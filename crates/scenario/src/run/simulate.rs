@@ -67,7 +67,7 @@ pub(crate) fn check(cells: &[Cell]) -> Result<(), SimulationError> {
     cells.iter().flat_map(|cell| &cell.flows).try_for_each(|flow| match &flow.traffic {
         Traffic::Tcp(Tcp { engine: TcpEngine::Iperf3, .. }) => Err(SimulationError::Iperf3 { flow: flow.name.clone() }),
         Traffic::Tcp(tcp) => congestion(flow, tcp).map(drop),
-        Traffic::Udp(_) | Traffic::Ping(_) | Traffic::Voice(_) => Ok(()),
+        Traffic::Udp(_) | Traffic::Ping(_) | Traffic::Voice(_) | Traffic::Pairs(_) => Ok(()),
     })
 }
 
@@ -252,6 +252,7 @@ impl World {
                 (self.host(flow.from).map(|host| host.ping(ident, to, interval, size, flow.dscp)), None)
             }
             Traffic::Voice(voice) => self.talk(cell, number, talk::voice(cell, flow, voice)),
+            Traffic::Pairs(pairs) => self.talk(cell, number, talk::pairs(cell, flow, pairs)),
         };
         self.flows[number].source = source;
         self.flows[number].sink = sink;

@@ -2,12 +2,13 @@
 //! out from the logs afterwards.
 
 use engine::{Random, Span, Time};
-use measure::{Observation, PacketCounts, PacketPoint, SERIES_LIMIT, Snapshot, VoiceRecord};
+use measure::{Observation, PacketCounts, PacketPoint, PairsRecord, SERIES_LIMIT, Snapshot, VoiceRecord};
 use traffic::application::{jitter, passages, quantile, variations};
+use traffic::pairs::{PairsSink, PairsSource, Slope, separations};
 use traffic::rating::Impairment;
 use traffic::{Application, Log, Passage, VoiceSink, VoiceSource, listen};
 
-use crate::plan::{Cell, Flow, Traffic, Voice};
+use crate::plan::{Cell, Flow, Pairs, Traffic, Voice};
 
 /// The end at a flow's first site, then the other.
 pub(crate) type Ends = [Box<dyn Application>; 2];
@@ -16,6 +17,12 @@ pub(crate) type Ends = [Box<dyn Application>; 2];
 pub(crate) fn voice(cell: &Cell, flow: &Flow, voice: &Voice) -> Ends {
     let config = voice.config(seed(cell, flow));
     [Box::new(VoiceSource::new(config.clone())), Box::new(VoiceSink::new(config))]
+}
+
+/// The ends of a flow of packet pairs.
+pub(crate) fn pairs(cell: &Cell, flow: &Flow, pairs: &Pairs) -> Ends {
+    let config = pairs.config(seed(cell, flow));
+    [Box::new(PairsSource::new(config.clone())), Box::new(PairsSink::new(config))]
 }
 
 /// A flow keeps its seed whatever runs beside it.
@@ -39,11 +46,16 @@ pub(crate) fn observe(traffic: &Traffic, observation: &mut Observation, [from, t
     for delay in all().filter_map(Passage::delay) {
         observation.delays.saturating_record(delay.as_nanos());
     }
-    if let Traffic::Voice(voice) = traffic {
-        observation.voice = heard(&ways, voice);
-    }
     observation.series = ways.iter().zip([false, true]).flat_map(|(way, back)| way.points(start, back)).collect();
     observation.series.truncate(SERIES_LIMIT);
+    match traffic {
+        Traffic::Voice(voice) => observation.voice = heard(&ways, voice),
+        Traffic::Pairs(pairs) => {
+            observation.pairs = slope(&ways[0], pairs);
+            separate(&mut observation.series, pairs.header);
+        }
+        Traffic::Tcp(_) | Traffic::Udp(_) | Traffic::Ping(_) => {}
+    }
 }
 
 /// What went one way.
@@ -139,4 +151,35 @@ fn heard(ways: &[Way; 2], voice: &Voice) -> Option<VoiceRecord> {
     });
     // Nothing that could be played is worse than any rating.
     records.min_by(|a, b| a.rating.unwrap_or(-1.0).total_cmp(&b.rating.unwrap_or(-1.0)))
+}
+
+/// What packet pairs say of the line.
+fn slope(way: &Way, pairs: &Pairs) -> Option<PairsRecord> {
+    let slope = Slope::fit(&separations(&way.measured, pairs.header.into()))?;
+    Some(PairsRecord {
+        count: slope.pairs as u64,
+        rate_bit_s: slope.rate(),
+        rate_low_bit_s: slope.low(),
+        rate_high_bit_s: slope.high(),
+        disagreeing_sizes: slope.sizes.iter().filter(|size| size.disagrees).count() as u64,
+    })
+}
+
+/// Makes points of packet pairs out of those of datagrams: IP datagrams' sizes, and with the second of
+/// a pair its separation from the first.
+fn separate(series: &mut [PacketPoint], header: u16) {
+    let mut first: Option<PacketPoint> = None;
+    for point in series {
+        point.bytes += u64::from(header);
+        point.jitter_s = None;
+        let arrival = |point: &PacketPoint| point.delay_s.map(|delay| point.sent_s + delay);
+        if !point.number.is_multiple_of(2)
+            && let Some(first) = first.filter(|first| first.number + 1 == point.number)
+        {
+            let apart = arrival(point).zip(arrival(&first)).map(|(second, first)| second - first);
+            // Whole nanoseconds, as the times themselves are.
+            point.separation_s = apart.filter(|apart| *apart > 0.0).map(|apart| (apart * 1e9).round() / 1e9);
+        }
+        first = Some(*point);
+    }
 }

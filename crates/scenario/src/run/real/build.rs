@@ -74,13 +74,13 @@ pub(super) fn wire_kind() -> Result<String, SetupError> {
 /// What the endpoints are told of the flow with this number in its cell.
 pub(super) fn flow_spec(cell: &Cell, number: usize, applications: &[End]) -> FlowSpec {
     let flow = &cell.flows[number];
+    let datagrams = |ends| FlowKind::Datagrams { ends, ports: flow.udp_ports(number) };
     let kind = match &flow.traffic {
         Traffic::Tcp(tcp) => FlowKind::Tcp { rate: tcp.rate, write: tcp.write, congestion: tcp.congestion.clone() },
         Traffic::Udp(udp) => FlowKind::Udp { rate: udp.rate, size: udp.size },
         Traffic::Ping(ping) => FlowKind::Ping { interval: ping.interval, size: ping.size },
-        Traffic::Voice(voice) => {
-            FlowKind::Datagrams { ends: talk::voice(cell, flow, voice), ports: flow.udp_ports(number) }
-        }
+        Traffic::Voice(voice) => datagrams(talk::voice(cell, flow, voice)),
+        Traffic::Pairs(pairs) => datagrams(talk::pairs(cell, flow, pairs)),
     };
     let (from, to) = (applications[flow.from].clone(), applications[flow.to].clone());
     FlowSpec { from, to, start: flow.start, stop: flow.stop, dscp: flow.dscp, kind }

@@ -1,0 +1,202 @@
+//! Packet pairs: two datagrams back to back, again and again over several sizes, and what their
+//! separation at the receiver says of the line between (Prasad, Dovrolis, Murray, Claffy: Bandwidth
+//! Estimation, IEEE Network 17(6), 2003).
+//!
+//! A line of rate C holds the second of a pair for as long as it takes: it leaves 8 S / C after the
+//! first. What a line or an adapter adds to each packet, or takes from it (framing, compressed
+//! headers), moves every separation by the same time and so falsifies the estimate of any single
+//! size, but not the slope of separation over size.
+
+use alloc::vec::Vec;
+use core::ops::Range;
+
+use engine::{Span, Time};
+
+use crate::application::{Application, Log, Passage, Received, Sent};
+
+mod message;
+mod slope;
+
+pub use message::{Message, PAIR_LEN, PairHeader};
+pub use slope::{DISAGREEMENT, Separation, SizeEstimate, Slope};
+
+/// A flow of packet pairs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PairsConfig {
+    /// IP datagrams' sizes in bytes, each sent in its turn.
+    pub sizes: Vec<u16>,
+    /// How often all sizes are gone through.
+    pub rounds: u16,
+    /// From one pair to the next: long enough for the line to be idle again.
+    pub every: Span,
+    /// Bytes of the IP and UDP headers.
+    pub header: u16,
+    /// Zeros behind the header instead of bytes that do not compress.
+    pub zeros: bool,
+    /// Tells this flow's datagrams from others'.
+    pub session: u32,
+}
+
+impl PairsConfig {
+    /// Pairs in all.
+    #[must_use]
+    pub fn pairs(&self) -> u64 {
+        self.sizes.len() as u64 * u64::from(self.rounds)
+    }
+
+    /// UDP payload of a pair's datagrams.
+    fn payload(&self, pair: u64) -> usize {
+        let size = self.sizes[(pair % self.sizes.len() as u64) as usize];
+        usize::from(size.saturating_sub(self.header)).max(PAIR_LEN)
+    }
+}
+
+/// The sending end of packet pairs.
+#[derive(Debug)]
+pub struct PairsSource {
+    config: PairsConfig,
+    sending: Range<Time>,
+    log: Log,
+}
+
+impl PairsSource {
+    /// A source that sends once it is told to begin.
+    #[must_use]
+    pub fn new(config: PairsConfig) -> Self {
+        Self { config, sending: Time::MAX..Time::MAX, log: Log::default() }
+    }
+
+    /// When the next datagram is due; the second of a pair follows the first at once.
+    fn due(&self) -> Option<Time> {
+        let pair = self.log.next() / 2;
+        let due = self.sending.start + self.config.every.times(pair);
+        (pair < self.config.pairs() && due < self.sending.end).then_some(due)
+    }
+}
+
+impl Application for PairsSource {
+    fn begin(&mut self, sending: Range<Time>) {
+        self.sending = sending;
+    }
+
+    fn receive(&mut self, _: Time, _: usize, _: &[u8]) {}
+
+    fn send(&mut self, now: Time, payload: &mut Vec<u8>) -> Option<usize> {
+        self.due().filter(|due| *due <= now)?;
+        let (pair, second) = (self.log.next() / 2, self.log.next() % 2 == 1);
+        let header = PairHeader { session: self.config.session, pair: pair as u16, second };
+        header.write(self.config.payload(pair), self.config.zeros, payload);
+        self.log.sent(Sent { at: now, bytes: payload.len() as u32, first: !second });
+        Some(0)
+    }
+
+    fn deadline(&self) -> Option<Time> {
+        self.due()
+    }
+
+    fn log(&self) -> &Log {
+        &self.log
+    }
+}
+
+/// The receiving end of packet pairs.
+#[derive(Debug)]
+pub struct PairsSink {
+    config: PairsConfig,
+    log: Log,
+}
+
+impl PairsSink {
+    /// The other end of a [`PairsSource`] of the same configuration.
+    #[must_use]
+    pub fn new(config: PairsConfig) -> Self {
+        Self { config, log: Log::default() }
+    }
+}
+
+impl Application for PairsSink {
+    fn begin(&mut self, _: Range<Time>) {}
+
+    fn receive(&mut self, now: Time, _: usize, datagram: &[u8]) {
+        let Some(Message::Pair(header)) = Message::read(datagram) else { return };
+        if header.session != self.config.session {
+            return;
+        }
+        let pair = u64::from(header.pair);
+        let mut expected = Vec::new();
+        header.write(self.config.payload(pair), self.config.zeros, &mut expected);
+        let (number, bytes) = (pair * 2 + u64::from(header.second), datagram.len() as u32);
+        self.log.received(Received { number, at: now, bytes, intact: datagram == expected });
+    }
+
+    fn send(&mut self, _: Time, _: &mut Vec<u8>) -> Option<usize> {
+        None
+    }
+
+    fn deadline(&self) -> Option<Time> {
+        None
+    }
+
+    fn log(&self) -> &Log {
+        &self.log
+    }
+}
+
+/// The separations among a flow's passages; `header` is the length of the IP and UDP headers.
+#[must_use]
+pub fn separations(passages: &[Passage], header: u32) -> Vec<Separation> {
+    let whole = passages.windows(2).filter(|two| two[0].sent.first && two[1].number == two[0].number + 1);
+    whole
+        .filter_map(|two| {
+            let (first, second) = (two[0].arrived?, two[1].arrived?);
+            let in_order = two.iter().all(|p| p.intact && p.copies == 0) && first < second;
+            in_order.then(|| Separation { size: two[1].sent.bytes + header, apart: second.since(first) })
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::application::passages;
+    use alloc::vec;
+
+    fn at(ms: u64) -> Time {
+        Time::ZERO + Span::from_millis(ms)
+    }
+
+    fn config() -> PairsConfig {
+        let (rounds, every) = (2, Span::from_secs(5));
+        PairsConfig { sizes: vec![60, 400, 1_400], rounds, every, header: 48, zeros: false, session: 9 }
+    }
+
+    #[test]
+    fn pairs_go_back_to_back_and_are_known_again() {
+        let (mut source, mut sink) = (PairsSource::new(config()), PairsSink::new(config()));
+        source.begin(at(1_000)..at(60_000));
+        let mut sent = Vec::new();
+        while let Some(now) = source.deadline() {
+            let mut payload = Vec::new();
+            assert_eq!(source.send(now, &mut payload), Some(0));
+            sink.receive(now, 0, &payload);
+            sent.push((now, payload.len()));
+        }
+        assert_eq!(sent.len(), 12);
+        assert_eq!(sent[..4], [(at(1_000), 12), (at(1_000), 12), (at(6_000), 352), (at(6_000), 352)]);
+        assert!(sink.log().received.iter().zip(0..).all(|(got, number)| got.number == number && got.intact));
+        let mut other = Vec::new();
+        Message::Pair(PairHeader { session: 8, pair: 0, second: false }).write(&mut other);
+        sink.receive(at(0), 0, &other);
+        assert_eq!(sink.log().received.len(), 12);
+    }
+
+    #[test]
+    fn a_pair_that_is_not_whole_says_nothing() {
+        let sent: Vec<Sent> = (0..8).map(|n| Sent { at: at(n), bytes: 100, first: n % 2 == 0 }).collect();
+        let arrive = |number, ms| Received { number, at: at(ms), bytes: 100, intact: true };
+        // The second pair lost its second, the third came turned round, of the fourth there is a copy.
+        let got = [(0, 10), (1, 30), (2, 40), (5, 50), (4, 60), (6, 70), (7, 80), (7, 81)].map(|(n, ms)| arrive(n, ms));
+        let seen = separations(&passages(&sent, &got), 28);
+        assert_eq!(seen, [Separation { size: 128, apart: Span::from_millis(20) }]);
+    }
+}
