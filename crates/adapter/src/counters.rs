@@ -94,9 +94,11 @@ pub struct LineCounters {
     pub real_time: u64,
     /// Characters of data packets: the (compressed) packets themselves.
     pub data: u64,
-    /// Characters of data fragments beyond that: framing, pair indices, explicit Ethernet headers,
-    /// CRC-32.
+    /// Characters of data fragments' framing: five a fragment, but for each packet's last.
     pub framing: u64,
+    /// Characters that a data packet costs once, however long it is: the framing of its last fragment,
+    /// index, explicit Ethernet header, CRC-32.
+    pub encapsulation: u64,
     /// Characters of control frames.
     pub control: u64,
     /// Time in which data waited and the line was held back for a predicted packet, in characters.
@@ -255,8 +257,9 @@ impl Counters {
         self.dropped.iter().find(|(other, _)| *other == reason).map(|(_, count)| *count).unwrap_or_default()
     }
 
-    /// How much of the line data got of what it was given: its payload as a share of that, its
-    /// framing, and the time held back. 1 if there was no data.
+    /// How well the line's time for data was used: data as a share of data, framing and time held back. 1
+    /// if there was no data. What a packet costs once is not in it, so that it is what one byte more of
+    /// a packet costs: the slope that packet pairs measure.
     #[must_use]
     pub fn efficiency(&self) -> f64 {
         let used = self.line.data + self.line.framing + self.line.held;

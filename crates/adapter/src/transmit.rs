@@ -47,6 +47,8 @@ enum Use {
     Data {
         /// Bytes of the packet itself.
         content: usize,
+        /// The last fragment of its packet.
+        last: bool,
     },
     Control,
 }
@@ -267,7 +269,7 @@ impl Adapter {
             core::mem::swap(&mut packet, &mut frame);
             self.keep(packet.bytes);
         }
-        self.transmit(now, frame, Use::Data { content: cut.content });
+        self.transmit(now, frame, Use::Data { content: cut.content, last: cut.last });
         true
     }
 
@@ -370,9 +372,11 @@ impl Adapter {
                 line.real_time += length as u64;
                 self.line.real_time += end.since(start);
             }
-            Use::Data { content } => {
+            Use::Data { content, last } => {
                 line.data += content as u64;
-                line.framing += (length - content) as u64;
+                let framing = if last { 0 } else { OVERHEAD };
+                line.framing += framing as u64;
+                line.encapsulation += (length - content - framing) as u64;
             }
             Use::Control => line.control += length as u64,
         }
