@@ -2,8 +2,9 @@
 
 use std::collections::BTreeSet;
 
+use adapter::AdapterConfig;
 use engine::{Rate, Size, Span};
-use link::DirectionConfig;
+use link::{DirectionConfig, LineConfig};
 use measure::{Scalar, Study};
 use serde::{Deserialize, Serialize};
 use traffic::pairs::PairsConfig;
@@ -48,7 +49,7 @@ impl Plan {
         let mut branches = BTreeSet::new();
         for cell in self.cells.iter().filter(|cell| cell.path.vxlan) {
             for link in &cell.links {
-                let directions = [&link.up, &link.down].into_iter();
+                let directions = link.packets().into_iter().flatten();
                 let blind = directions.flat_map(|way| &way.branches).filter(|branch| branch.selector.reads_headers());
                 branches.extend(blind.map(|branch| (&link.name, &branch.name, &cell.path.name)));
             }
@@ -101,10 +102,63 @@ pub struct Link {
     pub ends: (usize, usize),
     /// Name of the profile it was made from.
     pub profile: Option<String>,
+    /// What it carries, and how.
+    #[serde(flatten)]
+    pub medium: Medium,
+    /// The narrowband adapters at its first and its second end, if there are any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub adapters: Option<Box<[AdapterConfig; 2]>>,
+}
+
+/// What a link carries, from its first end to the second (up) and back (down).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+#[expect(clippy::large_enum_variant, reason = "a plan has few links")]
+pub enum Medium {
+    /// Packets.
+    Packets {
+        /// From the first end to the second.
+        up: DirectionConfig,
+        /// From the second end to the first.
+        down: DirectionConfig,
+    },
+    /// Characters, between a pair of adapters.
+    Characters {
+        /// The line.
+        line: Line,
+    },
+}
+
+/// A line that carries characters.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Line {
     /// From the first end to the second.
-    pub up: DirectionConfig,
+    pub up: LineConfig,
     /// From the second end to the first.
-    pub down: DirectionConfig,
+    pub down: LineConfig,
+    /// In a real run the characters cross a pseudo-terminal of the kernel's instead of the emulated
+    /// line.
+    pub pty: bool,
+}
+
+impl Link {
+    /// Its directions up and down, if it carries packets.
+    #[must_use]
+    pub fn packets(&self) -> Option<[&DirectionConfig; 2]> {
+        match &self.medium {
+            Medium::Packets { up, down } => Some([up, down]),
+            Medium::Characters { .. } => None,
+        }
+    }
+
+    /// Its directions up and down, if it carries characters.
+    #[must_use]
+    pub fn characters(&self) -> Option<[&LineConfig; 2]> {
+        match &self.medium {
+            Medium::Packets { .. } => None,
+            Medium::Characters { line } => Some([&line.up, &line.down]),
+        }
+    }
 }
 
 /// A version of the Internet Protocol.

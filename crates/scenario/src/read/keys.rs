@@ -1,6 +1,10 @@
 //! Every key of the language: the decoder refuses what is not here, and the guide's tables are made
 //! from here.
 
+mod line;
+
+pub(crate) use line::{BURSTS, CUT, FADES, LINE, LINE_WAY, RECEIVE};
+
 /// The keys of one kind of mapping.
 pub(crate) struct Table {
     /// What the mapping is, as messages call it.
@@ -32,6 +36,7 @@ pub fn reference() -> String {
     const CHAPTERS: &[(&str, &[&Table])] = &[
         ("The file", &[&SCENARIO]),
         ("Links", &[&LINK, &DIRECTION, &BRANCH, &MATCH]),
+        ("Character lines", &[&LINE, &RECEIVE, &BURSTS, &FADES, &CUT]),
         ("Rates", &[&RATE_MODEL, &TOKEN_BUCKET]),
         ("Delays", &[&DELAY_MODEL, &UNIFORM, &NORMAL, &PARETO, &TIMELINE_DELAY]),
         ("Losses", &[&LOSS_MODEL, &GILBERT_ELLIOTT, &MARKOV4]),
@@ -41,7 +46,7 @@ pub fn reference() -> String {
         ("Sweeps and measurement", &[&RANGE, &MEASURE]),
         ("Expectations", &[&EXPECT]),
         ("Figures", &[&FIGURE, &PANEL]),
-        ("Findings", &[&FINDING, &DECAY, &CONVERGE, &COST, &LOWEST_SHARE, &AGREES]),
+        ("Findings", &[&FINDING, &DECAY, &CONVERGE, &COST, &LOWEST_SHARE, &VALUE, &AGREES]),
     ];
     let mut out = String::new();
     for (title, tables) in CHAPTERS {
@@ -96,6 +101,11 @@ pub(crate) static LINK: Table = Table {
         key("profile", "satellite-2", "Where all that is not said comes from (`narrows profiles`)."),
         key("up", "{loss: 0}", "Keys for the first direction only; they go before those of the link."),
         key("down", "{loss: 0.1}", "Keys for the second direction only."),
+        key(
+            "line",
+            "{baud: 9600}",
+            "A line that carries characters instead of packets, with an adapter at each end; its keys stand in it, not beside it.",
+        ),
         RATE,
         OVERHEAD,
         DELAY,
@@ -283,6 +293,8 @@ pub(crate) static MATCH: Table = Table {
         key("protocol", "udp", "`tcp`, `udp`, `icmp`, `icmpv6`, `sctp`, `esp`, `gre` or a number."),
         key("port", "5004", "Source or destination port."),
         key("dscp", "46", "Differentiated services code point, 0 to 63."),
+        key("flow-label", "7", "IPv6's flow label."),
+        key("spi", "256", "Security parameters index of ESP."),
         key("probability", "0.5", "Chance that a packet which meets the rest is taken."),
     ],
 };
@@ -292,6 +304,11 @@ pub(crate) static PATH: Table = Table {
     keys: &[
         key("mtu", "1440", "Applications stand on the site itself, with this MTU; 1500 if absent."),
         key("vxlan", "{mtu: 1440}", "Applications stand in a namespace of their own, joined by a VXLAN tunnel."),
+        key(
+            "adapter",
+            "{schedule: gaps}",
+            "Narrowband adapters stand at both ends of links; `{}` takes every default.",
+        ),
     ],
 };
 
@@ -456,11 +473,20 @@ pub(crate) static EXPECT: Table = Table {
 pub(crate) static FIGURE: Table = Table {
     what: "a figure",
     keys: &[
-        key("x", "radio.loss", "Swept key along x; its values must be numbers. Required."),
+        key(
+            "x",
+            "radio.loss or time",
+            "Swept key along x, whose values must be numbers; or `time`, for what is measured in every interval. Required.",
+        ),
         key("y", "goodput", "The metric along y. Required."),
         key("series", "traffic", "Swept key (or `flow`) with one line for each value. Required."),
         key("page", "[radio.profile, path]", "One panel for each combination of these keys' values."),
         key("panels", "[{…}]", "The panels one by one, instead of `page`."),
+        key(
+            "theory",
+            "ping-alone",
+            "A curve to draw beside what is measured: the round-trip time of a ping whose datagram passes the links alone, its bytes at their rates and nothing added or saved.",
+        ),
     ],
 };
 
@@ -495,6 +521,7 @@ pub(crate) static FINDING: Table = Table {
             "Median ratio of two values of a key over all pairs that differ in it alone.",
         ),
         key("lowest-share", "{}", "Lowest ratio of the metric to the offered rate."),
+        key("value", "{metric: goodput}", "The metric itself, in its base unit: the median over the cells."),
         key("agrees", "{from: 0.03, to: 0.05}", "Results that agree with the paper; one side may be absent. Required."),
     ],
 };
@@ -529,6 +556,8 @@ pub(crate) static COST: Table = Table {
 };
 
 pub(crate) static LOWEST_SHARE: Table = Table { what: "a lowest share", keys: &[METRIC] };
+
+pub(crate) static VALUE: Table = Table { what: "a value", keys: &[METRIC] };
 
 pub(crate) static AGREES: Table = Table {
     what: "`agrees`",
