@@ -115,6 +115,13 @@ pub const fn esp_length(outer: usize, inner: usize) -> usize {
     outer + HEADER + VECTOR + (inner + TRAILER).next_multiple_of(ALIGNMENT) + CHECK
 }
 
+/// The longest packet in bytes of which a gateway makes no more than `whole` bytes.
+#[must_use]
+pub const fn esp_room(outer: usize, whole: usize) -> usize {
+    let protected = whole - outer - HEADER - VECTOR - CHECK;
+    protected - protected % ALIGNMENT - TRAILER
+}
+
 impl SecurityAssociation {
     /// The association of the run with this seed that is called `label`: its key is as secret as the
     /// seed.

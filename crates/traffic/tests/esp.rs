@@ -7,7 +7,7 @@ use std::process::Command;
 
 use engine::{Checksum, DropReason, Element, Output, Packet, Time};
 use proptest::prelude::*;
-use traffic::{ESP_LINK_DROPS, EspGateway, SecurityAssociation, esp_length};
+use traffic::{ESP_LINK_DROPS, EspGateway, SecurityAssociation, esp_length, esp_room};
 use wire::frame::{self, Ethernet, IpHeader};
 use wire::{Ecn, Headers, Udp, pcapng, protocol};
 
@@ -157,6 +157,15 @@ fn neighbours_find_each_other_and_padding_and_partial_checksums_are_left_behind(
     let (_, sealed) = pass(&mut near, 0, &padded).unwrap();
     assert_eq!((sealed.len(), sealed.checksum), (14 + esp_length(40, whole.len() - 14), Checksum::Complete));
     assert_eq!(pass(&mut far, 1, &sealed).unwrap().1.bytes, whole.bytes);
+}
+
+#[test]
+fn there_is_room_for_what_becomes_as_long_as_may_be() {
+    assert_eq!((esp_room(20, 1_500), esp_room(40, 1_500)), (1_446, 1_426));
+    for whole in 1_280..1_600 {
+        let room = esp_room(40, whole);
+        assert!(esp_length(40, room) <= whole && esp_length(40, room + 1) > whole, "{whole}");
+    }
 }
 
 #[test]
