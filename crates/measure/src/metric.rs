@@ -45,6 +45,8 @@ pub enum Metric {
     GapP50,
     /// Mean length of a compressed header in bytes.
     Header,
+    /// Rate from packet pairs over what e and voice leave of the line: 1 if both tell the same.
+    PairAgreement,
     /// Differences between consecutive arrivals less those between departures, 99th percentile (voice).
     JitterP99,
     /// The E-model's rating R (voice).
@@ -74,7 +76,7 @@ pub enum Unit {
 
 impl Metric {
     /// Every metric, in the order of documentation.
-    pub const ALL: [Self; 24] = [
+    pub const ALL: [Self; 25] = [
         Self::Goodput,
         Self::Share,
         Self::Loss,
@@ -93,6 +95,7 @@ impl Metric {
         Self::QueueDelayP50,
         Self::GapP50,
         Self::Header,
+        Self::PairAgreement,
         Self::JitterP99,
         Self::Rating,
         Self::PairRate,
@@ -123,6 +126,7 @@ impl Metric {
             Self::QueueDelayP50 => "queue-delay-p50",
             Self::GapP50 => "gap-p50",
             Self::Header => "header",
+            Self::PairAgreement => "pair-agreement",
             Self::JitterP99 => "jitter-p99",
             Self::Rating => "rating",
             Self::PairRate => "pair-rate",
@@ -154,6 +158,7 @@ impl Metric {
             Self::QueueDelayP50 => "queue_delay_p50_s",
             Self::GapP50 => "gap_p50_s",
             Self::Header => "header_mean_bytes",
+            Self::PairAgreement => "pair_agreement_ratio",
             Self::JitterP99 => "jitter_p99_s",
             Self::Rating => "rating",
             Self::PairRate => "pair_rate_bit_s",
@@ -168,9 +173,13 @@ impl Metric {
     pub const fn unit(self) -> Unit {
         match self {
             Self::Goodput | Self::PairRate => Unit::BitPerSecond,
-            Self::Share | Self::Loss | Self::CallSuccess | Self::LineUse | Self::Efficiency | Self::DataShare => {
-                Unit::Ratio
-            }
+            Self::Share
+            | Self::Loss
+            | Self::CallSuccess
+            | Self::LineUse
+            | Self::Efficiency
+            | Self::DataShare
+            | Self::PairAgreement => Unit::Ratio,
             Self::DelayP50
             | Self::DelayP99
             | Self::Jitter
@@ -217,6 +226,10 @@ impl Metric {
             Self::QueueDelayP50 => adapter()?.queue_delay.map(|q| q.p50),
             Self::GapP50 => adapter()?.gap.map(|q| q.p50),
             Self::Header => adapter().and_then(|adapter: &AdapterRecord| adapter.header_mean_bytes),
+            Self::PairAgreement => {
+                let adapter = adapter()?;
+                Some(flow.pairs.as_ref()?.rate_bit_s / (adapter.efficiency()? * adapter.left_bit_s()?))
+            }
         }
     }
 

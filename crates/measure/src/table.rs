@@ -122,6 +122,7 @@ fn cell_line(cell: &CellRecord, flow: &FlowRecord) -> Line {
         .calls(flow.calls.as_ref())
         .maybe(Metric::CallSuccess.column(), Metric::CallSuccess.of(cell, flow))
         .maybe(Metric::TransferTime.column(), flow.transfer_s)
+        .maybe(Metric::PairAgreement.column(), Metric::PairAgreement.of(cell, flow))
         .put("link_offered_packets", cell.pipes.iter().map(|p| p.offered_packets).sum::<u64>())
         .put("link_dropped_packets", cell.pipes.iter().map(PipeRecord::dropped_packets).sum::<u64>())
         .put("executor_packets", health.packets)
