@@ -412,14 +412,14 @@ impl Compressor {
         if profile == Profile::Uncompressed {
             return;
         }
-        for IpAt { at, is_v6, .. } in headers.ip() {
+        for IpAt { at, is_v6, protocol, .. } in headers.ip() {
             let header = &packet[*at..];
             if *is_v6 {
-                // Flow label, next header, addresses.
-                key.extend_from_slice(&[0x60 | header[1] & 0x0f, header[2], header[3], header[6]]);
+                // Flow label, what follows the extension headers, addresses.
+                key.extend_from_slice(&[0x60 | header[1] & 0x0f, header[2], header[3], *protocol]);
                 key.extend_from_slice(&header[8..40]);
             } else {
-                key.extend_from_slice(&[0x40, header[9]]);
+                key.extend_from_slice(&[0x40, *protocol]);
                 key.extend_from_slice(&header[12..20]);
             }
         }
