@@ -17,6 +17,9 @@ pub(crate) fn frame(data: &[u8]) {
         let _ = (Echo::parse(transport, false), Echo::parse(transport, true));
     }
 
+    let _ = (wire::ndp::Message::parse(data, &headers), wire::arp::Arp::parse(data, &headers));
+    wire::frame::reseal(&mut data.to_vec());
+
     let mut marked = data.to_vec();
     let sum = |frame: &[u8]| checksum(&frame[headers.network..(headers.network + 20).min(frame.len())]);
     if mark_congestion(&mut marked, &headers) {

@@ -9,8 +9,10 @@ use engine::{Rate, Size, Span};
 use queue::{Codel, Discipline, FqCodel, QueueConfig, Selector};
 use serde::{Deserialize, Serialize};
 
+use crate::cache::CacheConfig;
 use crate::class::Priority;
 use crate::frame::MAX_BODY;
+use crate::payload::PayloadConfig;
 
 /// An adapter. Whatever is not given takes its default.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -42,6 +44,10 @@ pub struct AdapterConfig {
     pub largest_packet: Size,
     /// Header compression; absent: none. Default present.
     pub rohc: Option<Rohc>,
+    /// Payload compression; absent: none. Default present.
+    pub payload: Option<PayloadConfig>,
+    /// What is answered on the near side. Default: neighbours, ARP, routers and tables.
+    pub cache: CacheConfig,
     /// Hello, keep-alive and when the line counts as lost.
     pub session: SessionConfig,
 }
@@ -255,7 +261,7 @@ impl AdapterConfig {
     /// The framing is the same.
     #[must_use]
     pub fn plain() -> Self {
-        Self { schedule: Schedule::Fifo, rohc: None, ..Self::default() }
+        Self { schedule: Schedule::Fifo, rohc: None, payload: None, cache: CacheConfig::off(), ..Self::default() }
     }
 
     /// Whether such an adapter can be.
@@ -294,6 +300,15 @@ impl AdapterConfig {
             number("rohc.max-cid", rohc.max_cid, 0, 1023, "0 to 1023")?;
             number("rohc.rtp-ports", rohc.rtp_ports.len() as u64, 0, 16, "at most 16 ports")?;
         }
+        if let Some(payload) = &self.payload {
+            size("payload.least", payload.least, 32, 1500, "32B to 1500B")?;
+            size("payload.margin", payload.margin, 1, 256, "1B to 256B")?;
+            number("payload.level", payload.level, 1, 9, "1 to 9")?;
+        }
+        for (field, time) in self.cache.times() {
+            span(field, time, Span::from_secs(1), Span::from_secs(3600), "1s to 1h")?;
+        }
+        number("cache.entries", self.cache.entries, 16, 4096, "16 to 4096")?;
         let session = &self.session;
         span("session.hello", session.hello, millis(100), Span::from_secs(60), "100ms to 60s")?;
         span("session.keep-alive", session.keep_alive, millis(100), Span::from_secs(60), "100ms to 60s")?;
@@ -372,6 +387,8 @@ impl Default for AdapterConfig {
             queues: Queues::default(),
             largest_packet: Size::from_bytes(65_575),
             rohc: Some(Rohc::default()),
+            payload: Some(PayloadConfig::default()),
+            cache: CacheConfig::default(),
             session: SessionConfig::default(),
         }
     }

@@ -9,6 +9,7 @@ extern crate alloc;
 extern crate std;
 
 mod adapter;
+pub mod cache;
 mod class;
 mod clock;
 mod codec;
@@ -20,6 +21,7 @@ mod fragment;
 pub mod frame;
 mod histogram;
 mod pairs;
+pub mod payload;
 mod predict;
 mod receive;
 mod refuse;

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use clap::Parser;
 use scenario::{FileError, Options};
 
-use crate::args::{Command, Link, LinkAction, Narrows, Scenario};
+use crate::args::{Command, LineAction, Link, LinkAction, Narrows, Scenario};
 
 /// A command line of the documentation, and where it stands.
 struct Line {
@@ -90,9 +90,18 @@ fn commands_mean_what_the_program_takes() {
             Command::Run(run) => decodes(&place, &run.scenario),
             Command::Check(check) => decodes(&place, &check.scenario),
             Command::Link(link) => link_is_known(&place, &link),
-            Command::Report(_)
+            Command::Line(line) => {
+                if let Some(LineAction::Set { changes, .. }) = &line.action {
+                    for change in changes {
+                        scenario::check_line_change(change).unwrap_or_else(|error| panic!("{place}\n{error}"));
+                    }
+                }
+            }
+            Command::Adapter(_)
+            | Command::Report(_)
             | Command::Compare(_)
             | Command::Profiles(_)
+            | Command::Probe(_)
             | Command::Completions { .. }
             | Command::Man { .. } => {}
         }

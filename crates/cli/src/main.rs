@@ -2,10 +2,13 @@
 
 #![forbid(unsafe_code)]
 
+mod adapter;
 mod args;
 #[cfg(test)]
 mod docs;
+mod line;
 mod link;
+mod probe;
 mod progress;
 mod results;
 mod run;
@@ -39,6 +42,9 @@ fn main() -> ExitCode {
         Command::Compare(options) => results::compare(&options),
         Command::Profiles(options) => show::profiles(&options),
         Command::Link(options) => link::link(&options),
+        Command::Adapter(options) => adapter::adapter(&options),
+        Command::Line(options) => line::line(&options),
+        Command::Probe(options) => probe::probe(&options),
         Command::Completions { shell } => show::completions(shell),
         Command::Man { dir } => show::man(&dir),
     };

@@ -15,7 +15,8 @@ pub use read::{
     parse_adapter_config, reference,
 };
 pub use run::{
-    Account, CellError, Executor, Governor, Jobs, LinkError, Live, LiveError, Options as RunOptions, Outcome, Progress,
-    RETRIES, RunError, SimulationError, run,
+    Account, AdapterAccount, AdapterError, CellError, Difference, Executor, Governor, Jobs, LineChangeError, LinkError,
+    Live, LiveAdapter, LiveError, Options as RunOptions, Outcome, PacedLine, PacedLineAccount, PacedLineError,
+    Progress, RETRIES, ReplayError, Replayed, RunError, SimulationError, check_line_change, replay, run,
 };
 pub use traffic::{SERVICES, Service, VOCODERS, Vocoder};

@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use crate::checksum::{Sum, checksum};
-use crate::headers::{ETHERNET_LEN, Ecn, ethertype, protocol};
+use crate::headers::{ETHERNET_LEN, Ecn, Fragment, Headers, ethertype, protocol};
 use crate::transport::{ECHO_LEN, Echo, TCP_MIN_LEN, Tcp, UDP_LEN, Udp};
 
 /// The addresses of an Ethernet header.
@@ -217,16 +217,50 @@ pub fn echo(
     payload: &[u8],
 ) -> Result<(), TooLong> {
     let length = ECHO_LEN + payload.len();
-    let (v6, number, pseudo) = match ip {
-        IpHeader::V4(_) => (false, protocol::ICMP, Sum::default()),
-        IpHeader::V6(_) => (true, protocol::ICMPV6, ip.pseudo_header(protocol::ICMPV6, length as u32)),
+    let (v6, number) = match ip {
+        IpHeader::V4(_) => (false, protocol::ICMP),
+        IpHeader::V6(_) => (true, protocol::ICMPV6),
     };
     let start = network(frame, ethernet, ip, number, length)?;
     frame.extend_from_slice(&echo.to_bytes(v6));
     frame.extend_from_slice(payload);
-    let sum = (Sum::of(&frame[start..]) + pseudo).checksum();
-    frame[start + 2..start + 4].copy_from_slice(&sum.to_be_bytes());
+    seal_icmp(frame, start, ip);
     Ok(())
+}
+
+/// Makes the checksums of a whole IP packet right after its addresses or content were changed: IPv4's
+/// header and those of ICMP, TCP and UDP. False if it is no such packet, or a fragment; then nothing of
+/// its transport layer is changed.
+pub fn reseal(frame: &mut [u8]) -> bool {
+    let headers = Headers::parse(frame);
+    let Some(ip) = headers.ip else { return false };
+    if ip.source.is_ipv4() {
+        let header = &mut frame[headers.network..];
+        let length = usize::from(header[0] & 0x0f) * 4;
+        header[10..12].fill(0);
+        let sum = checksum(&header[..length]).to_be_bytes();
+        header[10..12].copy_from_slice(&sum);
+    }
+    let offset = match ip.protocol {
+        protocol::ICMP | protocol::ICMPV6 => 2,
+        protocol::TCP => 16,
+        protocol::UDP => 6,
+        _ => return false,
+    };
+    let Some(transport) = frame.get_mut(ip.transport..headers.network + headers.network_len) else { return false };
+    if ip.fragment != Fragment::Whole || transport.len() < offset + 2 {
+        return false;
+    }
+    transport[offset..offset + 2].fill(0);
+    let length = transport.len() as u32;
+    let pseudo = match ip.protocol {
+        protocol::ICMP => Sum::default(),
+        number => Sum::pseudo_header(ip.source, ip.destination, number, length),
+    };
+    let sum = Sum::of(transport) + pseudo;
+    let sum = if ip.protocol == protocol::UDP { sum.checksum_or_ones() } else { sum.checksum() };
+    transport[offset..offset + 2].copy_from_slice(&sum.to_be_bytes());
+    true
 }
 
 /// Everything of a UDP frame but the checksum, which is zero. The payload comes in parts. Gives
@@ -255,8 +289,20 @@ pub(crate) fn seal(frame: &mut [u8], start: usize, ip: &IpHeader, protocol: u8, 
     frame[start + offset..start + offset + 2].copy_from_slice(&sum.to_be_bytes());
 }
 
+/// Stores the checksum of the ICMP message at `start`, which over IPv6 has a pseudo-header
+/// (RFC 4443 2.3).
+pub(crate) fn seal_icmp(frame: &mut [u8], start: usize, ip: &IpHeader) {
+    let message = &frame[start..];
+    let pseudo = match ip {
+        IpHeader::V4(_) => Sum::default(),
+        IpHeader::V6(_) => ip.pseudo_header(protocol::ICMPV6, message.len() as u32),
+    };
+    let sum = (Sum::of(message) + pseudo).checksum();
+    frame[start + 2..start + 4].copy_from_slice(&sum.to_be_bytes());
+}
+
 /// Replaces the content of `frame` with Ethernet and IP headers; gives where the payload starts.
-fn network(
+pub(crate) fn network(
     frame: &mut Vec<u8>,
     ethernet: &Ethernet,
     ip: &IpHeader,

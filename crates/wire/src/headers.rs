@@ -147,6 +147,17 @@ impl Headers {
     #[must_use]
     pub fn parse(frame: &[u8]) -> Self {
         let (ethertype, network) = ethernet(frame);
+        Self::at(frame, ethertype, network)
+    }
+
+    /// Reads the headers of a packet of which the Ethernet header was taken away: positions count from
+    /// the start of the network layer.
+    #[must_use]
+    pub fn of_network(ethertype: u16, packet: &[u8]) -> Self {
+        Self::at(packet, ethertype, 0)
+    }
+
+    fn at(frame: &[u8], ethertype: u16, network: usize) -> Self {
         let packet = &frame[network..];
         let (ip, network_len) = match ethertype {
             ethertype::IPV4 => ipv4(packet, network),

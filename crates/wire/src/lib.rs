@@ -1,4 +1,5 @@
-//! Bytes to types and back: Ethernet, IP, UDP, TCP, ICMP echo, VXLAN, pcapng, recordings.
+//! Bytes to types and back: Ethernet, ARP, IP, neighbour discovery, UDP, TCP, ICMP echo, VXLAN, pcapng,
+//! recordings.
 //!
 //! Reading takes a slice and never panics, whatever is in it. Writing goes into a `Vec<u8>` that
 //! is used again. Nothing here keeps state.
@@ -10,9 +11,11 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+pub mod arp;
 pub mod checksum;
 pub mod frame;
 mod headers;
+pub mod ndp;
 pub mod pcapng;
 pub mod recording;
 mod transport;

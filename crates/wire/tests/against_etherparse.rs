@@ -21,6 +21,7 @@ fn read_all(bytes: &mut [u8]) {
     assert!(headers.transport_len() <= headers.network_len);
     wire::mark_congestion(bytes, &headers);
     let _ = (wire::set_dscp(bytes, &headers, 46), wire::take_hop(bytes, &headers));
+    let _ = (wire::ndp::Message::parse(bytes, &headers), wire::arp::Arp::parse(bytes, &headers), frame::reseal(bytes));
     let _ = (Tcp::parse(bytes), Udp::parse(bytes), Echo::parse(bytes, true), wire::vxlan::parse(bytes));
 }
 
@@ -283,6 +284,28 @@ proptest! {
                 prop_assert_eq!(again, transport);
             }
         }
+    }
+
+    #[test]
+    fn what_was_changed_is_sealed_again(bytes in built(), source: [u8; 4]) {
+        let at = Headers::parse(&bytes).network + 12;
+        let mut changed = bytes.clone();
+        prop_assert!(frame::reseal(&mut changed));
+        // Zero and all ones are the same sum.
+        prop_assert!(changed == bytes || Headers::parse(&bytes).ip.unwrap().protocol == protocol::TCP);
+        changed[at..at + 4].copy_from_slice(&source);
+        prop_assert!(frame::reseal(&mut changed));
+        let headers = Headers::parse(&changed);
+        let ip = headers.ip.unwrap();
+        if ip.source.is_ipv4() {
+            prop_assert_eq!(checksum::checksum(&changed[headers.network..ip.transport]), 0);
+        }
+        let transport = &changed[ip.transport..headers.network + headers.network_len];
+        let pseudo = match ip.protocol {
+            protocol::ICMP => checksum::Sum::default(),
+            number => checksum::Sum::pseudo_header(ip.source, ip.destination, number, transport.len() as u32),
+        };
+        prop_assert!(wire::is_intact(transport, pseudo));
     }
 
     #[test]

@@ -6,12 +6,14 @@
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "says what is skipped; helpers of tests may panic too")]
 
+mod adapter;
 mod common;
 mod families;
 mod faults;
 mod input;
 mod link;
 mod measured;
+mod probe;
 mod programs;
 mod run;
 mod simulated;

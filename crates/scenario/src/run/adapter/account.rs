@@ -1,0 +1,233 @@
+//! What an adapter counted, in words and as JSON.
+
+use adapter::{AdapterConfig, Class, Counters, Histogram};
+use engine::{Span, Time};
+use measure::{Quantiles, format};
+use netio::executor::CellReport;
+use netio::port::line::Counted;
+use serde_json::{Value, json};
+
+use super::since_start;
+
+/// What an adapter counted from its start to a moment.
+#[derive(Clone, Debug)]
+pub struct AdapterAccount {
+    /// Since the start.
+    pub elapsed: Span,
+    /// By the adapter itself.
+    pub counters: Counters,
+    /// At the device or connection.
+    pub line: Counted,
+    /// By what drives it.
+    pub report: CellReport,
+    /// Characters the line carries in a second.
+    characters_per_second: f64,
+}
+
+impl AdapterAccount {
+    pub(super) fn new(
+        now: Time,
+        config: &AdapterConfig,
+        counters: Counters,
+        line: Counted,
+        report: CellReport,
+    ) -> Self {
+        let bits = f64::from(config.bits_per_character);
+        let characters_per_second = config.rate.bits_per_second() as f64 / bits;
+        Self { elapsed: since_start(now), counters, line, report, characters_per_second }
+    }
+
+    /// Characters that were put on the line.
+    #[must_use]
+    pub fn characters(&self) -> u64 {
+        let line = &self.counters.line;
+        line.real_time + line.data + line.framing + line.control
+    }
+
+    /// Share of the line's time that characters took since `before` (since the start if absent).
+    #[must_use]
+    pub fn utilisation(&self, before: Option<&Self>) -> f64 {
+        let elapsed = self.elapsed.saturating_sub(before.map_or(Span::ZERO, |before| before.elapsed));
+        let characters = self.characters() - before.map_or(0, Self::characters);
+        if elapsed == Span::ZERO {
+            return 0.0;
+        }
+        (characters as f64 / self.characters_per_second / elapsed.as_secs_f64()).min(1.0)
+    }
+
+    /// One line of what happens; rates are since `before`.
+    #[must_use]
+    pub fn line(&self, before: Option<&Self>) -> String {
+        let counters = &self.counters;
+        let dropped: u64 = counters.dropped.iter().map(|(_, count)| count.packets).sum();
+        let data: u64 = Class::ALL[1..].iter().map(|class| counters.class(*class).sent.packets).sum();
+        format!(
+            "{}: {}, line {} used; sent {} real-time (delay p99 {}) and {} data (waiting p99 {}), {} dropped; \
+             received {}, {} bad frames",
+            format::quantity(self.elapsed.as_secs_f64(), measure::Unit::Second),
+            self.state(),
+            format::quantity(self.utilisation(before), measure::Unit::Ratio),
+            format::count(counters.class(Class::RealTime).sent.packets),
+            tail(&counters.real_time_delay),
+            format::count(data),
+            tail(&counters.forwarding_delay),
+            format::count(dropped),
+            format::count(counters.receive.delivered.packets),
+            format::count(self.bad_frames()),
+        )
+    }
+
+    /// The whole account, a line each.
+    #[must_use]
+    pub fn lines(&self) -> Vec<String> {
+        let counters = &self.counters;
+        let mut lines = vec![self.line(None)];
+        for class in Class::ALL {
+            let of = counters.class(class);
+            if of.taken.packets > 0 {
+                let [taken, sent, dropped] = [of.taken, of.sent, of.dropped].map(|count| format::count(count.packets));
+                lines.push(format!("{class}: {taken} packets in, {sent} sent, {dropped} dropped"));
+            }
+        }
+        for (reason, count) in counters.dropped.iter().filter(|(_, count)| count.packets > 0) {
+            lines.push(format!("dropped: {} packets: {reason}", format::count(count.packets)));
+        }
+        let line = &counters.line;
+        lines.push(format!(
+            "line: {} characters real-time, {} data, {} of its framing, {} control; held back for {}, idle for {}",
+            format::count(line.real_time),
+            format::count(line.data),
+            format::count(line.framing),
+            format::count(line.control),
+            format::count(line.held),
+            format::count(line.idle),
+        ));
+        let session = &counters.session;
+        lines.push(format!(
+            "session: begun {}, lost {}, the other adapter restarted {} times, {} hellos of another version, {} of \
+             another line",
+            session.begun, session.lost, session.restarted, session.incompatible, session.other_line
+        ));
+        let device = &self.line;
+        lines.push(format!(
+            "device: opened {}, lost {} times; {} characters read, {} written, {} refused",
+            device.begun,
+            device.lost,
+            format::count(device.read),
+            format::count(device.written),
+            format::count(device.refused)
+        ));
+        // What the adapter drops it has told itself, by the same reasons.
+        for dropped in self.report.drops.iter().filter(|dropped| dropped.place != "adapter") {
+            lines.push(format!(
+                "{}: {} packets dropped: {}",
+                dropped.place,
+                format::count(dropped.packets),
+                dropped.reason
+            ));
+        }
+        let lateness = Quantiles::of_nanos(&self.report.lateness).unwrap_or_default();
+        let quantity = |seconds| format::quantity(seconds, measure::Unit::Second);
+        lines.push(format!(
+            "lateness p50 {}, p99 {}, most {}; {} stalls",
+            quantity(lateness.p50),
+            quantity(lateness.p99),
+            quantity(lateness.max),
+            format::count(self.report.stalls.count),
+        ));
+        lines
+    }
+
+    /// As one JSON object, all counts since the start; times in seconds.
+    #[must_use]
+    pub fn json(&self) -> Value {
+        let counters = &self.counters;
+        let classes = Class::ALL.map(|class| {
+            let of = counters.class(class);
+            json!({
+                "class": class.to_string(),
+                "in_packets": of.taken.packets, "in_bytes": of.taken.bytes,
+                "sent_packets": of.sent.packets, "sent_bytes": of.sent.bytes,
+                "dropped_packets": of.dropped.packets,
+            })
+        });
+        let dropped: serde_json::Map<_, _> =
+            counters.dropped.iter().map(|(reason, count)| (reason.0.to_owned(), count.packets.into())).collect();
+        let outside = self
+            .report
+            .drops
+            .iter()
+            .filter(|dropped| dropped.place != "adapter")
+            .map(|dropped| json!({"place": dropped.place, "reason": dropped.reason.0, "packets": dropped.packets}));
+        let (line, receive, flows) = (&counters.line, &counters.receive, &counters.flows);
+        let (rohc, session) = (&counters.rohc, &counters.session);
+        json!({
+            "event": "adapter",
+            "elapsed_s": self.elapsed.as_secs_f64(),
+            "utilisation": self.utilisation(None),
+            "efficiency": counters.efficiency(),
+            "classes": classes,
+            "dropped": dropped,
+            "dropped_outside": outside.collect::<Vec<_>>(),
+            "real_time_delay": times(&counters.real_time_delay),
+            "forwarding_delay": times(&counters.forwarding_delay),
+            "predicted_gap": times(&counters.predicted_gap),
+            "line": {
+                "frames": line.frames, "real_time": line.real_time, "data": line.data, "framing": line.framing,
+                "control": line.control, "held": line.held, "idle": line.idle,
+            },
+            "receive": {
+                "characters": receive.characters, "frames": receive.frames, "bad_frames": self.bad_frames(),
+                "no_session": receive.no_session, "orphans": receive.orphans, "incomplete": receive.incomplete,
+                "expired": receive.expired, "oversized": receive.oversized, "crc": receive.crc,
+                "decompression": receive.decompression, "delivered_packets": receive.delivered.packets,
+                "delivered_bytes": receive.delivered.bytes,
+            },
+            "flows": {
+                "admitted": flows.admitted, "refused": flows.refused, "ended": flows.ended, "active": flows.active,
+                "held": flows.held, "missed": flows.missed, "overdue": flows.overdue,
+            },
+            "rohc": {
+                "packets": rohc.packets, "header_before": rohc.header_before, "header_after": rohc.header_after,
+                "feedback_sent": rohc.feedback_sent, "feedback_taken": rohc.feedback_taken,
+            },
+            "session": {
+                "up": session.up, "begun": session.begun, "lost": session.lost, "restarted": session.restarted,
+                "incompatible": session.incompatible, "other_line": session.other_line,
+            },
+            "device": {
+                "up": self.line.up, "begun": self.line.begun, "lost": self.line.lost, "read": self.line.read,
+                "written": self.line.written, "refused": self.line.refused,
+            },
+        })
+    }
+
+    fn state(&self) -> &'static str {
+        match (self.counters.session.up, self.line.up) {
+            (true, true) => "up",
+            (_, false) => "no device",
+            (false, true) => "no adapter at the other end",
+        }
+    }
+
+    fn bad_frames(&self) -> u64 {
+        let receive = &self.counters.receive;
+        receive.too_long + receive.short + receive.check + receive.malformed
+    }
+}
+
+fn tail(histogram: &Histogram) -> String {
+    let nothing = || "none".to_owned();
+    histogram.quantile(0.99).map_or_else(nothing, |p99| format::quantity(p99.as_secs_f64(), measure::Unit::Second))
+}
+
+fn times(histogram: &Histogram) -> Value {
+    let seconds = |span: Option<Span>| span.map(Span::as_secs_f64);
+    json!({
+        "count": histogram.count(),
+        "mean_s": seconds(histogram.mean()),
+        "p50_s": seconds(histogram.quantile(0.5)),
+        "p99_s": seconds(histogram.quantile(0.99)),
+        "max_s": seconds(histogram.most()),
+    })
+}
