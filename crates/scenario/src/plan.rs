@@ -299,6 +299,8 @@ pub struct Tcp {
     pub write: Size,
     /// Congestion control, set on the socket.
     pub congestion: String,
+    /// Bytes in all, if it is a transfer; it goes on to its stop if absent.
+    pub transfer: Option<Size>,
     /// What sends and receives.
     pub engine: TcpEngine,
 }

@@ -24,7 +24,7 @@ mod throttle;
 mod tunnel;
 mod voice;
 
-pub use application::{Application, LOG_LIMIT, Log, Passage};
+pub use application::{Application, Call, LOG_LIMIT, Passage};
 pub use host::{Congestion, Host, HostConfig, HostFlow, TcpSource};
 pub use playout::{Heard, listen};
 pub use probe::{Arrival, Counts, PROBE_LEN, Probe, ProbeReceiver};

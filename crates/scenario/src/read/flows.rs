@@ -17,6 +17,8 @@ use traffic::{PROBE_LEN, SERVICES};
 const DEFAULT_WRITE: Span = Span::from_millis(100);
 /// Largest write in bytes.
 const MOST_WRITE: u64 = 16 << 20;
+/// Largest transfer in bytes.
+const MOST_TRANSFER: u64 = 1 << 40;
 /// Most flows of a cell: each has ports of its own, in blocks of this many.
 const MOST_FLOWS: usize = 1_000;
 
@@ -205,7 +207,13 @@ impl Decoder<'_> {
             // iperf3's default.
             (None, None) => Ok(Size::from_bytes(128 << 10)),
         };
-        Ok(Tcp { rate, write: write?, congestion: congestion?.to_owned(), engine: engine? })
+        let transfer = get("transfer").map(|node| fields::size(notes, node, 1..=MOST_TRANSFER)).transpose();
+        let engine = engine?;
+        if let (Some(node), TcpEngine::Iperf3) = (get("transfer"), engine) {
+            let problem = Problem::new(node.at, "iperf3 sends for a time here, not a number of bytes");
+            return Err(notes.note(problem.remedy("leave `transfer` away, or use `engine: own`")));
+        }
+        Ok(Tcp { rate, write: write?, congestion: congestion?.to_owned(), transfer: transfer?, engine })
     }
 
     /// The bytes of a write: a size, or what a time takes at the rate.

@@ -352,6 +352,7 @@ pub(crate) static TCP: Table = Table {
             "Bytes in a write, or the time they last at the rate; 100 ms (128 KiB without a rate) if absent.",
         ),
         key("congestion", "cubic", "Congestion control, set on the socket; cubic if absent."),
+        key("transfer", "100KiB", "Bytes in all: a file, whose time is `transfer-time`; without end if absent."),
         key("engine", "own or iperf3", "What sends and receives; own if absent."),
     ],
 };

@@ -197,8 +197,11 @@ impl World {
             self.collect(cell, number);
             let packets = self.packets(cell, number);
             let established = self.source(cell, number).map(|source| source.established);
+            let began = self.source(cell, number).and_then(|source| source.began);
+            let completed = self.receiving(cell, number).and_then(|sink| sink.completed);
             let observation = &mut self.flows[number].observation;
             observation.packets = packets.or(observation.packets);
+            observation.transfer = completed.zip(began).map(|(completed, began)| completed.since(began));
             if matches!(flow.traffic, Traffic::Tcp(_)) {
                 match established.flatten() {
                     Some(at) => observation.connect = Some(at.since(opened(flow, start))),
@@ -245,8 +248,9 @@ impl World {
                 let congestion = congestion(flow, tcp)?;
                 let remote = (to, port);
                 let (rate, write, dscp) = (tcp.rate, tcp.write.bytes(), flow.dscp);
-                let sink = self.host(flow.to).map(|host| host.tcp_sink(port));
-                let config = TcpSource { port: port + 30_000, remote, rate, write, congestion, dscp };
+                let transfer = tcp.transfer.map(Size::bytes);
+                let sink = self.host(flow.to).map(|host| host.tcp_sink(port, transfer));
+                let config = TcpSource { port: port + 30_000, remote, rate, write, transfer, congestion, dscp };
                 (self.host(flow.from).map(|host| host.tcp_source(config)), sink)
             }
             Traffic::Udp(udp) => {

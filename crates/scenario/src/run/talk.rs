@@ -6,7 +6,7 @@ use measure::{Observation, PacketCounts, PacketPoint, PairsRecord, SERIES_LIMIT,
 use traffic::application::{jitter, passages, quantile, variations};
 use traffic::pairs::{PairsSink, PairsSource, Slope, separations};
 use traffic::rating::Impairment;
-use traffic::{Application, Log, Passage, VoiceSink, VoiceSource, listen};
+use traffic::{Application, Passage, VoiceSink, VoiceSource, listen};
 
 use crate::plan::{Cell, Flow, Pairs, Traffic, Voice};
 
@@ -35,7 +35,7 @@ fn seed(cell: &Cell, flow: &Flow) -> u64 {
 pub(crate) fn observe(traffic: &Traffic, observation: &mut Observation, [from, to]: [&dyn Application; 2]) {
     let bounds = observation.snapshots.first().zip(observation.snapshots.last());
     let Some((start, end)) = bounds.map(|(first, last)| (first.at, last.at)) else { return };
-    let ways = [Way::new(from.log(), to.log(), start, end), Way::new(to.log(), from.log(), start, end)];
+    let ways = [Way::new(from, to, start, end), Way::new(to, from, start, end)];
     let mut since = Time::ZERO;
     for snapshot in &mut observation.snapshots {
         fill(snapshot, since, &ways);
@@ -69,8 +69,8 @@ struct Way {
 }
 
 impl Way {
-    fn new(from: &Log, to: &Log, start: Time, end: Time) -> Self {
-        let all = passages(&from.sent, &to.received);
+    fn new(from: &dyn Application, to: &dyn Application, start: Time, end: Time) -> Self {
+        let all = passages(from.sent(), to.received());
         let measured: Vec<_> = all.iter().filter(|p| (start..end).contains(&p.sent.at)).copied().collect();
         let variations = variations(&measured);
         Self { all, measured, variations }

@@ -71,7 +71,12 @@ pub(super) fn flow_spec(cell: &Cell, number: usize, applications: &[End]) -> Flo
     let flow = &cell.flows[number];
     let datagrams = |ends| FlowKind::Datagrams { ends, ports: flow.udp_ports(number) };
     let kind = match &flow.traffic {
-        Traffic::Tcp(tcp) => FlowKind::Tcp { rate: tcp.rate, write: tcp.write, congestion: tcp.congestion.clone() },
+        Traffic::Tcp(tcp) => FlowKind::Tcp {
+            rate: tcp.rate,
+            write: tcp.write,
+            transfer: tcp.transfer,
+            congestion: tcp.congestion.clone(),
+        },
         Traffic::Udp(udp) => FlowKind::Udp { rate: udp.rate, size: udp.size },
         Traffic::Ping(ping) => FlowKind::Ping { interval: ping.interval, size: ping.size },
         Traffic::Voice(voice) => datagrams(talk::voice(cell, flow, voice)),
