@@ -47,20 +47,22 @@ impl Plan {
     #[must_use]
     pub fn warnings(&self) -> Vec<String> {
         let mut branches = BTreeSet::new();
-        for cell in self.cells.iter().filter(|cell| cell.path.vxlan) {
+        for cell in self.cells.iter().filter(|cell| cell.path.vxlan || cell.path.esp) {
             for link in &cell.links {
                 let directions = link.packets().into_iter().flatten();
                 let blind = directions.flat_map(|way| &way.branches).filter(|branch| branch.selector.reads_headers());
-                branches.extend(blind.map(|branch| (&link.name, &branch.name, &cell.path.name)));
+                branches.extend(blind.map(|branch| (&link.name, &branch.name, &cell.path.name, cell.path.esp)));
             }
         }
         branches
             .into_iter()
-            .map(|(link, branch, path)| {
-                format!(
-                    "branch `{branch}` of `{link}` matches by header, but on the path `{path}` the link sees the tunnel's: \
-                     VXLAN between the sites' addresses, UDP to port 4789 from a port by the flow's hash, DSCP 0"
-                )
+            .map(|(link, branch, path, esp)| {
+                let seen = if esp {
+                    "ESP between the gateways' addresses, with the DSCP of what is inside"
+                } else {
+                    "VXLAN between the sites' addresses, UDP to port 4789 from a port by the flow's hash, DSCP 0"
+                };
+                format!("branch `{branch}` of `{link}` matches by header, but on the path `{path}` the link sees the tunnel's: {seen}")
             })
             .collect()
     }
@@ -206,25 +208,39 @@ pub struct Path {
     /// Whether applications stand in a namespace of their own, joined by a VXLAN tunnel
     /// (RFC 7348) over a bridge.
     pub vxlan: bool,
+    /// Whether a pair of IPsec gateways stands at the ends of every link, between the sites and what
+    /// else is there (adapters): an ESP tunnel in tunnel mode (RFC 4303).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub esp: bool,
 }
 
 impl Path {
     /// Applications on the site itself, with Ethernet's MTU.
     #[must_use]
     pub fn host(ip: IpVersion) -> Self {
-        Self { name: "host".to_owned(), ip, mtu: ETHERNET_MTU, vxlan: false }
+        Self { name: "host".to_owned(), ip, mtu: ETHERNET_MTU, vxlan: false, esp: false }
     }
 
-    /// Bytes a packet of the application has grown by when it is on a link.
+    /// The largest packet that leaves a site, in bytes: the application's, in its VXLAN tunnel if there
+    /// is one.
     #[must_use]
-    pub const fn overhead(&self) -> u16 {
-        if self.vxlan { vxlan_overhead(self.ip) } else { 0 }
+    pub const fn largest_sent(&self) -> u16 {
+        if self.vxlan { self.mtu + vxlan_overhead(self.ip) } else { self.mtu }
     }
 
-    /// The largest packet on the links, in bytes.
+    /// The largest packet on the links (or that reaches their adapters), in bytes.
     #[must_use]
     pub const fn largest_packet(&self) -> u16 {
-        self.mtu + self.overhead()
+        let sent = self.largest_sent();
+        if self.esp { traffic::esp_length(self.ip.header() as usize, sent as usize) as u16 } else { sent }
+    }
+
+    /// The largest MTU of applications with which the links carry no more than Ethernet's.
+    #[must_use]
+    pub const fn ethernet_mtu(ip: IpVersion, vxlan: bool, esp: bool) -> u16 {
+        let sent =
+            if esp { traffic::esp_room(ip.header() as usize, ETHERNET_MTU as usize) as u16 } else { ETHERNET_MTU };
+        if vxlan { sent - vxlan_overhead(ip) } else { sent }
     }
 }
 

@@ -12,6 +12,7 @@ extern crate alloc;
 extern crate std;
 
 pub mod application;
+mod esp;
 mod host;
 pub mod pairs;
 mod playout;
@@ -25,6 +26,7 @@ mod tunnel;
 mod voice;
 
 pub use application::{Application, Call, LOG_LIMIT, Passage};
+pub use esp::{ESP_LINK_DROPS, EspGateway, SecurityAssociation, esp_length, esp_room};
 pub use host::{Congestion, Host, HostConfig, HostFlow, TcpSource};
 pub use playout::{Heard, listen};
 pub use probe::{Arrival, Counts, PROBE_LEN, Probe, ProbeReceiver};

@@ -302,8 +302,17 @@ pub(crate) static MATCH: Table = Table {
 pub(crate) static PATH: Table = Table {
     what: "a path",
     keys: &[
-        key("mtu", "1440", "Applications stand on the site itself, with this MTU; 1500 if absent."),
+        key(
+            "mtu",
+            "1440",
+            "Applications stand on the site itself, with this MTU; 1500 if absent (with `esp` 1446, with `ip: 6` 1426).",
+        ),
         key("vxlan", "{mtu: 1440}", "Applications stand in a namespace of their own, joined by a VXLAN tunnel."),
+        key(
+            "esp",
+            "true",
+            "IPsec gateways stand at both ends of every link, between the sites and the adapters: an ESP tunnel with AES-GCM.",
+        ),
         key(
             "adapter",
             "{schedule: gaps}",
