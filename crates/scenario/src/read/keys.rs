@@ -516,8 +516,8 @@ pub(crate) static FIGURE: Table = Table {
     keys: &[
         key(
             "x",
-            "radio.loss or time",
-            "Swept key along x, whose values must be numbers; or `time`, for what is measured in every interval. Required.",
+            "radio.loss or time or packet-size",
+            "Swept key along x, whose values must be numbers; or `time`, for what is measured in every interval; or `packet-size`, for what single packets have. Required.",
         ),
         key("y", "goodput", "The metric along y. Required."),
         key("series", "traffic", "Swept key (or `flow`) with one line for each value. Required."),
