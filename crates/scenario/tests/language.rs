@@ -343,7 +343,13 @@ fn the_version_of_ip_sets_headers_and_least_mtu() {
     for (ip, default, inside, overhead, header) in [("4", 1_500, 1_450, 50, 20), ("6", 1_500, 1_430, 70, 40)] {
         assert_eq!(path(ip, "{}", 200).unwrap().mtu, default);
         let overlay = path(ip, "{vxlan: {}}", 200).unwrap();
-        assert_eq!((overlay.mtu, overlay.overhead(), overlay.largest_packet()), (inside, overhead, 1_500));
+        assert_eq!((overlay.mtu, overlay.largest_sent() - overlay.mtu), (inside, overhead));
+        assert_eq!(overlay.largest_packet(), 1_500);
+        // 8 ESP, 8 vector, 2 trailer, 16 check value, and the outer header; to 4 bytes.
+        let protected = path(ip, "{esp: true}", 200).unwrap();
+        assert_eq!((protected.mtu, protected.largest_packet()), (1_466 - header as u16, 1_500));
+        let both = path(ip, "{esp: true, vxlan: {}}", 200).unwrap();
+        assert_eq!((both.mtu, both.largest_packet()), (protected.mtu - overhead, 1_500));
         // A datagram fits exactly.
         path(ip, "{mtu: 1280}", 1_280 - header - 8).unwrap();
         path(ip, "{mtu: 1280}", 1_280 - header - 7).unwrap_err();

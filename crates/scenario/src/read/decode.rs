@@ -2,7 +2,7 @@
 
 use engine::{Random, Span};
 
-use crate::plan::{Cell, ETHERNET_MTU, Flow, IpVersion, Link, Medium, Path, Plan, vxlan_overhead};
+use crate::plan::{Cell, Flow, IpVersion, Link, Medium, Path, Plan};
 use crate::profiles::{PROFILES, profile};
 use crate::read::assign::{Scope, Target};
 use crate::read::fields::{self, Fields};
@@ -290,10 +290,10 @@ impl Decoder<'_> {
                 let least = u64::from(ip.least_mtu());
                 let mtu =
                     inner.unwrap_or(fields).with("mtu", |notes, node| fields::integer(notes, node, least..=9_000))?;
-                let default = ETHERNET_MTU - inner.map_or(0, |_| vxlan_overhead(ip));
-                let mtu = mtu.map_or(default, |mtu| mtu as u16);
+                let esp = fields.with("esp", fields::boolean)?.unwrap_or(false);
+                let mtu = mtu.map_or_else(|| Path::ethernet_mtu(ip, inner.is_some(), esp), |mtu| mtu as u16);
                 let adapters = fields.with("adapter", Adapters::read)?;
-                Ok((Path { name: name.to_owned(), ip, mtu, vxlan: inner.is_some() }, adapters))
+                Ok((Path { name: name.to_owned(), ip, mtu, vxlan: inner.is_some(), esp }, adapters))
             })
             .collect();
         let mut paths: Vec<(Path, Option<Adapters>)> = paths.into_iter().collect::<Result<_, Noted>>()?;

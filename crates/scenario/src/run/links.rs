@@ -4,10 +4,17 @@ use adapter::{Adapter, LAN, LINE};
 use engine::{Graph, NodeId, Port, Span, Time};
 use link::{CharacterLine, Direction};
 use measure::{AdapterRecord, PipeRecord, Quantiles};
+use traffic::{EspGateway, SecurityAssociation};
 
 use crate::plan::{Cell, Flow, Medium};
 use crate::run::carrier::{self, Carrier};
-use crate::topology::Topology;
+use crate::topology::{self, Topology};
+
+/// A gateway's port towards its site, and towards the link.
+const PLAIN: Port = 0;
+const PROTECTED: Port = 1;
+/// RFC 4303 2.1: SPIs to 255 are reserved.
+const FIRST_SPI: u32 = 256;
 
 /// A link in a graph.
 #[derive(Clone, Copy, Debug)]
@@ -16,6 +23,8 @@ pub(crate) struct LinkNodes {
     pub(crate) ways: [NodeId; 2],
     /// The adapters at its first and second end.
     pub(crate) adapters: Option<[NodeId; 2]>,
+    /// The IPsec gateways there, between the sites and all else.
+    pub(crate) gateways: Option<[NodeId; 2]>,
 }
 
 /// Why a link cannot be.
@@ -32,12 +41,35 @@ pub enum LinkError {
 impl LinkNodes {
     /// Where what the site at an end (0 or 1) sends goes in.
     pub(crate) fn entry(&self, side: usize) -> (NodeId, Port) {
-        self.adapters.map_or((self.ways[side], 0), |adapters| (adapters[side], LAN))
+        let gateway = self.gateways.map(|gateways| (gateways[side], PLAIN));
+        let adapter = self.adapters.map(|adapters| (adapters[side], LAN));
+        gateway.or(adapter).unwrap_or((self.ways[side], 0))
     }
 
     /// Where what is for the site at an end comes out.
     pub(crate) fn exit(&self, side: usize) -> (NodeId, Port) {
-        self.adapters.map_or((self.ways[1 - side], 0), |adapters| (adapters[side], LAN))
+        let gateway = self.gateways.map(|gateways| (gateways[side], PLAIN));
+        let adapter = self.adapters.map(|adapters| (adapters[side], LAN));
+        gateway.or(adapter).unwrap_or((self.ways[1 - side], 0))
+    }
+
+    /// Puts gateways between the link and the sites.
+    fn protect(&mut self, cell: &Cell, number: usize, graph: &mut Graph) {
+        let names = gateway_names(cell, number);
+        let addresses = topology::gateways(cell.path.ip, number);
+        let associations = [0, 1].map(|side| {
+            let spi = FIRST_SPI + 2 * number as u32 + side as u32;
+            SecurityAssociation::derived(cell.seed, &names[side], spi)
+        });
+        self.gateways = Some([0, 1].map(|side| {
+            let other = 1 - side;
+            let (own, peer) = (addresses[side], addresses[other]);
+            let gateway = EspGateway::new(own, peer, &associations[side], &associations[other]);
+            let gateway = graph.add(names[side].as_str(), gateway);
+            graph.connect((gateway, PROTECTED), self.entry(side));
+            graph.connect(self.exit(side), (gateway, PROTECTED));
+            gateway
+        }));
     }
 }
 
@@ -47,7 +79,14 @@ impl LinkNodes {
 ///
 /// A link or an adapter that cannot be.
 pub(crate) fn add(cell: &Cell, graph: &mut Graph) -> Result<Vec<LinkNodes>, LinkError> {
-    cell.links.iter().enumerate().map(|(number, _)| add_link(cell, number, graph)).collect()
+    let link = |number| {
+        let mut link = add_link(cell, number, graph)?;
+        if cell.path.esp {
+            link.protect(cell, number, graph);
+        }
+        Ok(link)
+    };
+    (0..cell.links.len()).map(link).collect()
 }
 
 fn add_link(cell: &Cell, number: usize, graph: &mut Graph) -> Result<LinkNodes, LinkError> {
@@ -66,7 +105,7 @@ fn add_link(cell: &Cell, number: usize, graph: &mut Graph) -> Result<LinkNodes, 
             [graph.add(up_name, up), graph.add(down_name, down)]
         }
     };
-    let Some(configs) = &link.adapters else { return Ok(LinkNodes { ways, adapters: None }) };
+    let Some(configs) = &link.adapters else { return Ok(LinkNodes { ways, adapters: None, gateways: None }) };
     let [first, second] = adapter_names(cell, number);
     let (near, far) = (Adapter::new(&configs[0], cell.seed, &first)?, Adapter::new(&configs[1], cell.seed, &second)?);
     let adapters = [graph.add(first, near), graph.add(second, far)];
@@ -85,7 +124,7 @@ fn add_link(cell: &Cell, number: usize, graph: &mut Graph) -> Result<LinkNodes, 
             graph.connect((way, 0), (to, LINE));
         }
     }
-    Ok(LinkNodes { ways, adapters: Some(adapters) })
+    Ok(LinkNodes { ways, adapters: Some(adapters), gateways: None })
 }
 
 /// What a link's directions are called in the graph, and their random streams.
@@ -97,6 +136,19 @@ pub(crate) fn way_names(link: &str) -> [String; 2] {
 fn adapter_names(cell: &Cell, link: usize) -> [String; 2] {
     let link = &cell.links[link];
     [link.ends.0, link.ends.1].map(|site| format!("{}.{}", link.name, cell.sites[site]))
+}
+
+/// What the gateways at a link's ends are called; their keys are drawn by these names.
+fn gateway_names(cell: &Cell, link: usize) -> [String; 2] {
+    adapter_names(cell, link).map(|name| format!("{name}.esp"))
+}
+
+/// Whether what is dropped at a place is dropped by the path's design, as a link drops: at an adapter
+/// or a gateway.
+pub(crate) fn drops_by_design(cell: &Cell, place: &str) -> bool {
+    let names =
+        (0..cell.links.len()).flat_map(|link| adapter_names(cell, link).into_iter().chain(gateway_names(cell, link)));
+    names.into_iter().any(|name| name == place)
 }
 
 /// The name of the adapter that puts a flow on the first line of its way, if there is one.
@@ -209,13 +261,15 @@ fn difference(before: &adapter::Counters, after: &adapter::Counters) -> AdapterR
         classes.map(|class| of(&after.class(class).sent) - of(&before.class(class).sent)).sum()
     };
     let (real_time, data) = (line(|l| l.real_time), line(|l| l.data));
-    let (framing, control) = (line(|l| l.framing), line(|l| l.control));
+    let (framing, once, control) = (line(|l| l.framing), line(|l| l.encapsulation), line(|l| l.control));
+    let answered = |counters: &adapter::Counters| counters.cache.iter().map(|kind| kind.answered).sum::<u64>();
     let compressed = rohc(|r| r.packets);
     AdapterRecord {
-        line_bytes: real_time + data + framing + control,
+        line_bytes: real_time + data + framing + once + control,
         real_time_line_bytes: real_time,
         data_line_bytes: data,
         framing_line_bytes: framing,
+        encapsulation_line_bytes: once,
         control_line_bytes: control,
         held_line_bytes: line(|l| l.held),
         frames: line(|l| l.frames),
@@ -228,6 +282,7 @@ fn difference(before: &adapter::Counters, after: &adapter::Counters) -> AdapterR
         overdue: flows(|f| f.overdue),
         // Flows may be refused before the measured time, and stay so.
         refused: after.flows.refused,
+        replies_cached: answered(after) - answered(before),
         header_mean_bytes: (compressed > 0).then(|| rohc(|r| r.header_after) as f64 / compressed as f64),
         real_time_delay: spans(&before.real_time_delay, &after.real_time_delay),
         queue_delay: spans(&before.forwarding_delay, &after.forwarding_delay),

@@ -151,7 +151,9 @@ impl Testbed {
         record.pipes = links::pipes(cell, &removed.graph, &links);
         record.adapters = adapters;
         record.discarded = discarded(cell, &removed.report);
-        record.health = health(&removed.report, &record.discarded, started.elapsed());
+        let unmeant = record.discarded.iter().filter(|dropped| !links::drops_by_design(cell, &dropped.place));
+        let unmeant: Vec<_> = unmeant.cloned().collect();
+        record.health = health(&removed.report, &unmeant, started.elapsed());
         ends.judge(&mut record.health, started.elapsed());
         record.health.cells_beside = u32::try_from(beside.max(left)).unwrap_or(u32::MAX);
         if let Some(shares) = machine.and_then(|before| cpu::Machine::now()?.since(&before)) {
