@@ -44,7 +44,7 @@ fn sources_in_a_dynamic_chain_and_in_extension_3() {
     assert_eq!(packet, PacketType::Ir);
     // 5.7.7.6, behind the static chain of 44 octets (and type, profile, CRC), IPv6's 3 and UDP's 2.
     let dynamic = &ir[3 + 44 + 3 + 2..];
-    assert_eq!(dynamic[0], 0b10_0_1_0010, "V, P, RX, CC");
+    assert_eq!(dynamic[0], 0b1001_0010, "V, P, RX, CC");
     // 5.8.6.1: type 0, gen_id, 4-bit XI; gen_id; X and index of both; both.
     assert_eq!(dynamic[8..18], [0x22, 1, 0x89, 0, 0, 0, 0xa1, 0, 0, 0]);
     assert_eq!(dynamic[18], 0xa2);
