@@ -449,6 +449,11 @@ impl Decompressor {
                 return Err(Wrong::Crc);
             }
             out.extend_from_slice(behind.payload);
+            // Where there are checksums, zero says nothing of the packet: it may be a misread field, of a header whose
+            // format has changed, say (RFC 3095 5.7: then the context has to be initialised again).
+            if fields.udp_checksum == Some(0) {
+                return Err(Wrong::Checksum);
+            }
             header.checksum_is_right(self.kind, &out[start..]).map_or(Ok(false), |right| {
                 let covers_sn = self.kind == Kind::Rtp
                     || header.ips().iter().zip(&values.codings).all(|(ip, coding)| ip.is_v6() || !coding.is_offset());

@@ -25,6 +25,8 @@
 //!   0x0003 compresses up to its sequence number. A list with such an item is refused.
 //! * Two headers of a kind that has sequence numbers (AH, GRE) behind one IP header: extension 3 has room for one.
 //!   Such packets go uncompressed.
+//! * A compressed header with a UDP checksum of zero in a context with checksums is refused: nothing would show that
+//!   it was misread. This compressor sends IR-DYN when a flow gives up its checksum.
 //! * A repaired context delivers its first packet at once if the transport checksum covers the sequence
 //!   number: 16 more bits say more than the two further packets that 5.3.2.2.4 e would wait for.
 //! * SID in IPv4's dynamic part (RFC 3843 3.3) is understood in all four profiles: others send it there, and
