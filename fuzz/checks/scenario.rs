@@ -43,8 +43,16 @@ fn sound(plan: &Plan) {
         assert_eq!(cell.coordinates.len(), plan.study.axes.len());
         for link in &cell.links {
             assert!(link.ends.0 < cell.sites.len() && link.ends.1 < cell.sites.len() && link.ends.0 != link.ends.1);
-            link.up.validate().unwrap_or_else(|error| panic!("{error}"));
-            link.down.validate().unwrap_or_else(|error| panic!("{error}"));
+            for way in link.packets().into_iter().flatten() {
+                way.validate().unwrap_or_else(|error| panic!("{error}"));
+            }
+            for way in link.characters().into_iter().flatten() {
+                way.validate().unwrap_or_else(|error| panic!("{error}"));
+            }
+            assert!(link.characters().is_none() || link.adapters.is_some());
+            for adapter in link.adapters.iter().flat_map(|ends| ends.iter()) {
+                adapter.validate().unwrap_or_else(|error| panic!("{error}"));
+            }
         }
         for flow in &cell.flows {
             assert!(flow.from < cell.sites.len() && flow.to < cell.sites.len() && flow.from != flow.to);

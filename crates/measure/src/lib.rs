@@ -2,6 +2,7 @@
 
 #![forbid(unsafe_code)]
 
+mod adapter;
 pub mod analysis;
 mod error;
 pub mod event;
@@ -18,6 +19,7 @@ mod study;
 pub mod summary;
 mod table;
 
+pub use adapter::AdapterRecord;
 pub use analysis::{Analysis, Verdict};
 pub use error::RecordError;
 pub use event::Event;
@@ -30,4 +32,4 @@ pub use record::{
 };
 pub use recorder::{Recorder, write_whole};
 pub use recording::Recording;
-pub use study::{Axis, Expectation, Figure, Finding, Panel, Relation, Rule, Scalar, Selection, Study};
+pub use study::{Axis, Curve, Expectation, Figure, Finding, Panel, Relation, Rule, Scalar, Selection, Study};

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::FlowRecord;
+use crate::{AdapterRecord, CellRecord, FlowRecord, Interval, PacketPoint};
 
 /// A metric of a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -26,6 +26,27 @@ pub enum Metric {
     RttP99,
     /// Segments TCP, or messages a call, sent again.
     Retransmits,
+    /// Share of the time in which the line is in use, of the adapter that sends the flow (as all
+    /// that follow).
+    LineUse,
+    /// e: data's own characters over these, their framing, and the time the line was held for voice.
+    Efficiency,
+    /// Data's bytes of IP over what voice leaves of the line.
+    DataShare,
+    /// Real-time datagrams that waited longer than the adapter promises.
+    Overdue,
+    /// Real-time flows the adapter refused for want of room.
+    Refused,
+    /// Real-time datagram delay in the adapter, 99th percentile.
+    RealTimeDelayP99,
+    /// Forwarding queue delay in the adapter, median.
+    QueueDelayP50,
+    /// Predicted gap length, median.
+    GapP50,
+    /// Mean length of a compressed header in bytes.
+    Header,
+    /// Rate from packet pairs over what e and voice leave of the line: 1 if both tell the same.
+    PairAgreement,
     /// Differences between consecutive arrivals less those between departures, 99th percentile (voice).
     JitterP99,
     /// The E-model's rating R (voice).
@@ -38,6 +59,8 @@ pub enum Metric {
     CallSuccess,
     /// Time from the start of a transfer to its last byte (TCP).
     TransferTime,
+    /// Difference of the arrivals of a pair's packets (packet pairs; each by itself).
+    Separation,
 }
 
 /// The unit a metric is kept in.
@@ -55,7 +78,7 @@ pub enum Unit {
 
 impl Metric {
     /// Every metric, in the order of documentation.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 26] = [
         Self::Goodput,
         Self::Share,
         Self::Loss,
@@ -65,12 +88,23 @@ impl Metric {
         Self::RttP50,
         Self::RttP99,
         Self::Retransmits,
+        Self::LineUse,
+        Self::Efficiency,
+        Self::DataShare,
+        Self::Overdue,
+        Self::Refused,
+        Self::RealTimeDelayP99,
+        Self::QueueDelayP50,
+        Self::GapP50,
+        Self::Header,
+        Self::PairAgreement,
         Self::JitterP99,
         Self::Rating,
         Self::PairRate,
         Self::SetupTime,
         Self::CallSuccess,
         Self::TransferTime,
+        Self::Separation,
     ];
 
     /// The name in scenario files.
@@ -86,6 +120,17 @@ impl Metric {
             Self::RttP50 => "rtt-p50",
             Self::RttP99 => "rtt-p99",
             Self::Retransmits => "retransmits",
+            Self::LineUse => "line-use",
+            Self::Efficiency => "efficiency",
+            Self::DataShare => "data-share",
+            Self::Overdue => "overdue",
+            Self::Refused => "refused",
+            Self::RealTimeDelayP99 => "real-time-delay-p99",
+            Self::QueueDelayP50 => "queue-delay-p50",
+            Self::GapP50 => "gap-p50",
+            Self::Header => "header",
+            Self::PairAgreement => "pair-agreement",
+            Self::Separation => "separation",
             Self::JitterP99 => "jitter-p99",
             Self::Rating => "rating",
             Self::PairRate => "pair-rate",
@@ -95,7 +140,8 @@ impl Metric {
         }
     }
 
-    /// The column in `cells.csv`, with its unit.
+    /// The column in `cells.csv`, with its unit; in `adapters.csv` for what is an adapter's, in
+    /// `packets.csv` for what is a packet's.
     #[must_use]
     pub const fn column(self) -> &'static str {
         match self {
@@ -108,6 +154,17 @@ impl Metric {
             Self::RttP50 => "rtt_p50_s",
             Self::RttP99 => "rtt_p99_s",
             Self::Retransmits => "retransmits",
+            Self::LineUse => "line_use_ratio",
+            Self::Efficiency => "efficiency_ratio",
+            Self::DataShare => "data_share_ratio",
+            Self::Overdue => "overdue",
+            Self::Refused => "refused",
+            Self::RealTimeDelayP99 => "real_time_delay_p99_s",
+            Self::QueueDelayP50 => "queue_delay_p50_s",
+            Self::GapP50 => "gap_p50_s",
+            Self::Header => "header_mean_bytes",
+            Self::PairAgreement => "pair_agreement_ratio",
+            Self::Separation => "separation_s",
             Self::JitterP99 => "jitter_p99_s",
             Self::Rating => "rating",
             Self::PairRate => "pair_rate_bit_s",
@@ -122,7 +179,13 @@ impl Metric {
     pub const fn unit(self) -> Unit {
         match self {
             Self::Goodput | Self::PairRate => Unit::BitPerSecond,
-            Self::Share | Self::Loss | Self::CallSuccess => Unit::Ratio,
+            Self::Share
+            | Self::Loss
+            | Self::CallSuccess
+            | Self::LineUse
+            | Self::Efficiency
+            | Self::DataShare
+            | Self::PairAgreement => Unit::Ratio,
             Self::DelayP50
             | Self::DelayP99
             | Self::Jitter
@@ -130,14 +193,19 @@ impl Metric {
             | Self::RttP99
             | Self::JitterP99
             | Self::SetupTime
-            | Self::TransferTime => Unit::Second,
-            Self::Retransmits | Self::Rating => Unit::Count,
+            | Self::TransferTime
+            | Self::RealTimeDelayP99
+            | Self::QueueDelayP50
+            | Self::GapP50
+            | Self::Separation => Unit::Second,
+            Self::Retransmits | Self::Rating | Self::Overdue | Self::Refused | Self::Header => Unit::Count,
         }
     }
 
-    /// The metric's value for a flow, if the flow has it.
+    /// The metric's value for a flow of a cell, if the flow has it.
     #[must_use]
-    pub fn of(self, flow: &FlowRecord) -> Option<f64> {
+    pub fn of(self, cell: &CellRecord, flow: &FlowRecord) -> Option<f64> {
+        let adapter = || cell.adapters.iter().find(|adapter| flow.adapter.as_ref() == Some(&adapter.adapter));
         match self {
             Self::Goodput => flow.goodput_bit_s(),
             Self::Share => flow.goodput_bit_s().zip(flow.offered_bit_s).map(|(goodput, offered)| goodput / offered),
@@ -156,6 +224,54 @@ impl Metric {
                 flow.calls.as_ref().filter(|calls| calls.tried > 0).map(|c| c.established as f64 / c.tried as f64)
             }
             Self::TransferTime => flow.transfer_s,
+            Self::LineUse => adapter()?.line_use(),
+            Self::Efficiency => adapter()?.efficiency(),
+            Self::DataShare => adapter()?.data_share(),
+            Self::Overdue => adapter().map(|adapter| adapter.overdue as f64),
+            Self::Refused => adapter().map(|adapter| adapter.refused as f64),
+            Self::RealTimeDelayP99 => adapter()?.real_time_delay.map(|q| q.p99),
+            Self::QueueDelayP50 => adapter()?.queue_delay.map(|q| q.p50),
+            Self::GapP50 => adapter()?.gap.map(|q| q.p50),
+            Self::Header => adapter().and_then(|adapter: &AdapterRecord| adapter.header_mean_bytes),
+            Self::PairAgreement => {
+                let adapter = adapter()?;
+                Some(flow.pairs.as_ref()?.rate_bit_s / (adapter.efficiency()? * adapter.left_bit_s()?))
+            }
+            // Its packets have one each.
+            Self::Separation => None,
+        }
+    }
+
+    /// The metrics that have a value for each interval of a flow.
+    pub const OVER_TIME: [Self; 6] =
+        [Self::Goodput, Self::Loss, Self::DelayP50, Self::Jitter, Self::RttP50, Self::Retransmits];
+
+    /// The metrics that a packet has of its own.
+    pub const BY_PACKET: [Self; 1] = [Self::Separation];
+
+    /// The metric's value for a packet, if it is one of [`BY_PACKET`](Self::BY_PACKET).
+    #[must_use]
+    pub fn of_packet(self, packet: &PacketPoint) -> Option<f64> {
+        match self {
+            Self::Separation => packet.separation_s,
+            _ => None,
+        }
+    }
+
+    /// The metric's value in an interval, if it is one of [`OVER_TIME`](Self::OVER_TIME) and was
+    /// measured.
+    #[must_use]
+    pub fn of_interval(self, interval: &Interval) -> Option<f64> {
+        match self {
+            Self::Goodput => interval.goodput_bit_s(),
+            Self::Loss => {
+                interval.packets.as_ref().filter(|counts| counts.sent > 0).map(crate::PacketCounts::loss_ratio)
+            }
+            Self::DelayP50 => interval.delay_s,
+            Self::Jitter => interval.jitter_s,
+            Self::RttP50 => interval.rtt_s,
+            Self::Retransmits => interval.retransmits.map(|n| n as f64),
+            _ => None,
         }
     }
 }

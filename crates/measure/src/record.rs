@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use engine::Span;
 use hdrhistogram::Histogram;
 
-use crate::Scalar;
+use crate::{AdapterRecord, Scalar};
 
 /// A name out of a small set: a constant where it is made, owned where it is read from a file.
 pub type Name = Cow<'static, str>;
@@ -30,6 +30,8 @@ pub struct CellRecord {
     pub flows: Vec<FlowRecord>,
     /// What the links did.
     pub pipes: Vec<PipeRecord>,
+    /// What the narrowband adapters did.
+    pub adapters: Vec<AdapterRecord>,
     /// Packets that ended outside the links.
     pub discarded: Vec<Discarded>,
     /// What the machine did.
@@ -51,6 +53,8 @@ pub struct FlowRecord {
     pub protocol: Name,
     /// What sent it: `own`, `iperf3`, `smoltcp`.
     pub engine: Name,
+    /// The narrowband adapter that puts it on its first narrow line, by name.
+    pub adapter: Option<String>,
     /// Rate the application offers, if it is limited.
     pub offered_bit_s: Option<f64>,
     /// How long the connection took to be established (TCP); absent if it never was.
@@ -280,6 +284,15 @@ pub struct Health {
     pub cells_beside: u32,
     /// Why the cell's figures cannot be trusted, if so.
     pub spoiled: Option<String>,
+}
+
+impl Interval {
+    /// Goodput in the interval in bit/s; none if it has no length.
+    #[must_use]
+    pub fn goodput_bit_s(&self) -> Option<f64> {
+        let length = self.end.saturating_sub(self.start).as_secs_f64();
+        (length > 0.0).then(|| self.received_bytes as f64 * 8.0 / length)
+    }
 }
 
 impl FlowRecord {

@@ -91,9 +91,15 @@ impl Recorder {
         }
         let finished = recording::finished(&events, &sheets)?;
         let keys: HashSet<(u32, u32)> = finished.iter().map(|f| (f.cell, f.attempt)).collect();
-        for (file, sheet) in recorder.files.iter_mut().zip(&sheets) {
+        let axes: Vec<String> = recording::outline(&path, &text)?.study.axes.into_iter().map(|axis| axis.key).collect();
+        let headers = table::headers(&axes).map_err(RecordError::io("lay out", dir))?;
+        for ((file, sheet), header) in recorder.files.iter_mut().zip(&sheets).zip(headers) {
             let end = last_row_of(sheet, &keys)?;
             file.truncate(end)?;
+            // A table that was added since the run began.
+            if end == 0 {
+                file.append(&header)?;
+            }
         }
         recorder.events().truncate(whole)?;
         Ok((recorder, finished))

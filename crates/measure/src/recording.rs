@@ -154,7 +154,7 @@ pub(crate) fn finished(events: &[Event], sheets: &[Sheet]) -> Result<Vec<Finishe
     let whole = |done: &&Finished| {
         let key = (done.cell, done.attempt);
         let rows = &done.rows;
-        let expected = [rows.samples, rows.links, rows.drops, rows.cpu, rows.packets, rows.cells];
+        let expected = [rows.samples, rows.links, rows.drops, rows.cpu, rows.packets, rows.adapters, rows.cells];
         expected.into_iter().enumerate().all(|(table, rows)| count(table, key) == rows)
     };
     let mut seen = std::collections::HashSet::new();

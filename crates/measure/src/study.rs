@@ -81,7 +81,7 @@ pub enum Relation {
 /// A figure: panels of the same axes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Figure {
-    /// Axis along x; it must be numeric.
+    /// Axis along x; it must be numeric, or [`TIME`](Self::TIME) or [`PACKET_SIZE`](Self::PACKET_SIZE).
     pub x: String,
     /// What is drawn along y.
     pub y: Metric,
@@ -89,6 +89,24 @@ pub struct Figure {
     pub series: String,
     /// The panels, in reading order.
     pub panels: Vec<Panel>,
+}
+
+impl Figure {
+    /// As `x`: the measured time, in seconds; y is then drawn for each interval.
+    pub const TIME: &str = "time";
+    /// As `x`: the size of single packets, in bytes; y is then drawn for each size.
+    pub const PACKET_SIZE: &str = "packet-size";
+}
+
+/// A curve by a formula, to be drawn beside what was measured.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Curve {
+    /// Its name among the lines.
+    pub label: String,
+    /// The formula in words.
+    pub formula: String,
+    /// x and y in base units.
+    pub points: Vec<(f64, f64)>,
 }
 
 /// One panel of a figure.
@@ -100,6 +118,9 @@ pub struct Panel {
     pub select: Selection,
     /// Labels of series that are left out at first and can be switched on.
     pub omit: Vec<String>,
+    /// What a formula gives for the panel's cells.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub curve: Option<Curve>,
 }
 
 /// A finding of a paper and the rule by which ours is found.
@@ -159,6 +180,11 @@ pub enum Rule {
     /// The lowest ratio of the metric to the offered rate in the selected rows.
     LowestShare {
         /// Metric that is compared.
+        metric: Metric,
+    },
+    /// The metric itself, the median over the selected rows.
+    Value {
+        /// The metric.
         metric: Metric,
     },
 }

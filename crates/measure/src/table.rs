@@ -17,20 +17,23 @@ use engine::Span;
 use crate::event::Rows;
 use crate::outline::written;
 use crate::{
-    CallsRecord, CellRecord, Discarded, FlowRecord, Health, Interval, Metric, Name, Outline, PacketCounts, PacketPoint,
-    PairsRecord, PipeRecord, Quantiles, RecordError, Scalar, VoiceRecord,
+    AdapterRecord, CallsRecord, CellRecord, Discarded, FlowRecord, Health, Interval, Metric, Name, Outline,
+    PacketCounts, PacketPoint, PairsRecord, PipeRecord, Quantiles, RecordError, Scalar, VoiceRecord,
 };
 
 /// The tables of a results directory.
-pub(crate) const TABLES: [&str; 6] = ["samples.csv", "links.csv", "drops.csv", "cpu.csv", PACKETS, CELLS];
+pub(crate) const TABLES: [&str; 7] = ["samples.csv", "links.csv", "drops.csv", "cpu.csv", PACKETS, ADAPTERS, CELLS];
 pub(crate) const CELLS: &str = "cells.csv";
 
-/// A table that older recordings do not have.
 pub(crate) const PACKETS: &str = "packets.csv";
+pub(crate) const ADAPTERS: &str = "adapters.csv";
+
+/// Tables that older recordings do not have.
+const LATER: [&str; 2] = [PACKETS, ADAPTERS];
 
 /// The rows of one cell, for each table in the order of [`TABLES`], as CSV without header.
-pub(crate) fn rows(cell: &CellRecord) -> io::Result<([Vec<u8>; 6], Rows)> {
-    let [samples, links, drops, cpu, packets, cells] = lines(cell);
+pub(crate) fn rows(cell: &CellRecord) -> io::Result<([Vec<u8>; 7], Rows)> {
+    let [samples, links, drops, cpu, packets, adapters, cells] = lines(cell);
     let rows = Rows {
         cells: cells.len(),
         samples: samples.len(),
@@ -38,13 +41,15 @@ pub(crate) fn rows(cell: &CellRecord) -> io::Result<([Vec<u8>; 6], Rows)> {
         drops: drops.len(),
         cpu: cpu.len(),
         packets: packets.len(),
+        adapters: adapters.len(),
     };
     let csv = |lines: Vec<Line>| to_csv(lines.iter().map(|line| line.0.iter().map(|(_, value)| value.as_str())));
-    Ok(([csv(samples)?, csv(links)?, csv(drops)?, csv(cpu)?, csv(packets)?, csv(cells)?], rows))
+    let tables = [csv(samples)?, csv(links)?, csv(drops)?, csv(cpu)?, csv(packets)?, csv(adapters)?, csv(cells)?];
+    Ok((tables, rows))
 }
 
 /// The header of each table in the order of [`TABLES`].
-pub(crate) fn headers(axes: &[String]) -> io::Result<[Vec<u8>; 6]> {
+pub(crate) fn headers(axes: &[String]) -> io::Result<[Vec<u8>; 7]> {
     let unset = Scalar { label: String::new(), number: None };
     let blank = CellRecord {
         cell: 0,
@@ -58,18 +63,19 @@ pub(crate) fn headers(axes: &[String]) -> io::Result<[Vec<u8>; 6]> {
             ..FlowRecord::default()
         }],
         pipes: vec![PipeRecord { drops: vec![("".into(), 0)], ..PipeRecord::default() }],
+        adapters: vec![AdapterRecord::default()],
         discarded: Vec::new(),
         health: Health { cpu_s: vec![("".into(), 0.0)], ..Health::default() },
         histograms: Vec::new(),
     };
-    let mut headers: [Vec<u8>; 6] = Default::default();
+    let mut headers: [Vec<u8>; 7] = Default::default();
     for (header, lines) in headers.iter_mut().zip(lines(&blank)) {
         *header = to_csv(lines.iter().map(|line| line.0.iter().map(|(name, _)| name.as_ref())))?;
     }
     Ok(headers)
 }
 
-fn lines(cell: &CellRecord) -> [Vec<Line>; 6] {
+fn lines(cell: &CellRecord) -> [Vec<Line>; 7] {
     let drops =
         |pipe: &PipeRecord| pipe.drops.iter().map(|(why, n)| drop_line(cell, pipe, why, *n)).collect::<Vec<_>>();
     [
@@ -78,6 +84,7 @@ fn lines(cell: &CellRecord) -> [Vec<Line>; 6] {
         cell.pipes.iter().flat_map(drops).chain(cell.discarded.iter().map(|d| discard_line(cell, d))).collect(),
         cell.health.cpu_s.iter().map(|(part, s)| Line::of(cell).put("part", part).put("cpu_s", s)).collect(),
         cell.flows.iter().flat_map(|flow| flow.series.iter().map(|point| packet_line(cell, flow, point))).collect(),
+        cell.adapters.iter().map(|adapter| adapter_line(cell, adapter)).collect(),
         cell.flows.iter().map(|flow| cell_line(cell, flow)).collect(),
     ]
 }
@@ -103,7 +110,7 @@ fn cell_line(cell: &CellRecord, flow: &FlowRecord) -> Line {
         .put("sent_bytes", flow.sent_bytes)
         .put("received_bytes", flow.received_bytes);
     for metric in [Metric::Goodput, Metric::Share, Metric::Loss] {
-        line = line.maybe(metric.column(), metric.of(flow));
+        line = line.maybe(metric.column(), metric.of(cell, flow));
     }
     line.packets(flow.packets.as_ref())
         .quantiles("delay", flow.delay.as_ref())
@@ -113,8 +120,9 @@ fn cell_line(cell: &CellRecord, flow: &FlowRecord) -> Line {
         .voice(flow.voice.as_ref())
         .pairs(flow.pairs.as_ref())
         .calls(flow.calls.as_ref())
-        .maybe(Metric::CallSuccess.column(), Metric::CallSuccess.of(flow))
+        .maybe(Metric::CallSuccess.column(), Metric::CallSuccess.of(cell, flow))
         .maybe(Metric::TransferTime.column(), flow.transfer_s)
+        .maybe(Metric::PairAgreement.column(), Metric::PairAgreement.of(cell, flow))
         .put("link_offered_packets", cell.pipes.iter().map(|p| p.offered_packets).sum::<u64>())
         .put("link_dropped_packets", cell.pipes.iter().map(PipeRecord::dropped_packets).sum::<u64>())
         .put("executor_packets", health.packets)
@@ -128,17 +136,16 @@ fn cell_line(cell: &CellRecord, flow: &FlowRecord) -> Line {
         .put("machine_busy_ratio", health.machine_busy)
         .put("machine_steal_ratio", health.machine_steal)
         .put("cells_beside", health.cells_beside)
+        .maybe("adapter", flow.adapter.as_ref())
 }
 
 fn sample_line(cell: &CellRecord, flow: &FlowRecord, interval: &Interval) -> Line {
-    let length = interval.end.saturating_sub(interval.start).as_secs_f64();
-    let goodput = (length > 0.0).then(|| interval.received_bytes as f64 * 8.0 / length);
     Line::of(cell)
         .put("flow", &flow.flow)
         .put("start_s", seconds(interval.start))
         .put("end_s", seconds(interval.end))
         .put("received_bytes", interval.received_bytes)
-        .maybe("goodput_bit_s", goodput)
+        .maybe("goodput_bit_s", interval.goodput_bit_s())
         .maybe("retransmits", interval.retransmits)
         .maybe("rtt_s", interval.rtt_s)
         .maybe("cwnd_bytes", interval.cwnd_bytes)
@@ -172,6 +179,39 @@ fn link_line(cell: &CellRecord, pipe: &PipeRecord) -> Line {
         .put("corrupted_packets", pipe.corrupted)
         .put("queue_peak_packets", pipe.queue_peak_packets)
         .put("queue_peak_bytes", pipe.queue_peak_bytes)
+}
+
+fn adapter_line(cell: &CellRecord, adapter: &AdapterRecord) -> Line {
+    Line::of(cell)
+        .put("adapter", &adapter.adapter)
+        .put("link", &adapter.link)
+        .put("site", &adapter.site)
+        .put("measured_s", seconds(adapter.measured))
+        .put("line_bit_s", adapter.line_bit_s)
+        .maybe("line_use_ratio", adapter.line_use())
+        .maybe("efficiency_ratio", adapter.efficiency())
+        .maybe("data_share_ratio", adapter.data_share())
+        .put("line_bytes", adapter.line_bytes)
+        .put("real_time_line_bytes", adapter.real_time_line_bytes)
+        .put("data_line_bytes", adapter.data_line_bytes)
+        .put("framing_line_bytes", adapter.framing_line_bytes)
+        .put("encapsulation_line_bytes", adapter.encapsulation_line_bytes)
+        .put("control_line_bytes", adapter.control_line_bytes)
+        .put("held_line_bytes", adapter.held_line_bytes)
+        .put("real_time_packets", adapter.real_time_packets)
+        .put("real_time_ip_bytes", adapter.real_time_ip_bytes)
+        .put("data_packets", adapter.data_packets)
+        .put("data_ip_bytes", adapter.data_ip_bytes)
+        .put("frames", adapter.frames)
+        .put("predictions_held", adapter.predictions_held)
+        .put("predictions_missed", adapter.predictions_missed)
+        .put("overdue", adapter.overdue)
+        .put("refused", adapter.refused)
+        .put("replies_cached", adapter.replies_cached)
+        .maybe("header_mean_bytes", adapter.header_mean_bytes)
+        .quantiles("real_time_delay", adapter.real_time_delay.as_ref())
+        .quantiles("queue_delay", adapter.queue_delay.as_ref())
+        .quantiles("gap", adapter.gap.as_ref())
 }
 
 fn drop_line(cell: &CellRecord, pipe: &PipeRecord, reason: &str, packets: u64) -> Line {
@@ -280,7 +320,9 @@ pub(crate) struct Sheet {
 impl Sheet {
     pub(crate) fn read(path: &Path) -> Result<Self, RecordError> {
         let bytes = match fs::read(path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound && path.ends_with(PACKETS) => Vec::new(),
+            Err(e) if e.kind() == io::ErrorKind::NotFound && LATER.iter().any(|name| path.ends_with(name)) => {
+                Vec::new()
+            }
             read => read.map_err(RecordError::io("read", path))?,
         };
         let whole = bytes.iter().rposition(|b| *b == b'\n').map_or(0, |at| at + 1);
@@ -351,6 +393,11 @@ impl Row<'_> {
     pub(crate) fn text(&self, column: &str) -> Result<&str, RecordError> {
         let at = self.sheet.header.get(column).ok_or_else(|| self.malformed(format!("no column `{column}`")))?;
         Ok(&self.record[*at])
+    }
+
+    /// Whether the table has the column: those that were added later are missing in older results.
+    fn has(&self, column: &str) -> bool {
+        self.sheet.header.contains_key(column)
     }
 
     pub(crate) fn get<T: FromStr>(&self, column: &str) -> Result<T, RecordError> {
@@ -445,11 +492,11 @@ impl Row<'_> {
 }
 
 /// The rows of one cell and attempt, in the order of [`TABLES`].
-pub(crate) type CellRows<'a> = [&'a [Row<'a>]; 6];
+pub(crate) type CellRows<'a> = [&'a [Row<'a>]; 7];
 
 /// A cell from its rows, without its histograms. `None` if it has no row in `cells.csv`.
 pub(crate) fn cell(outline: &Outline, rows: CellRows<'_>) -> Result<Option<CellRecord>, RecordError> {
-    let [samples, links, drops, cpu, packets, cells] = rows;
+    let [samples, links, drops, cpu, packets, adapters, cells] = rows;
     let Some(first) = cells.first() else { return Ok(None) };
     let mut coordinates = Vec::new();
     for axis in &outline.study.axes {
@@ -493,6 +540,7 @@ pub(crate) fn cell(outline: &Outline, rows: CellRows<'_>) -> Result<Option<CellR
         seed: first.get("cell_seed")?,
         flows,
         pipes,
+        adapters: adapters.iter().map(adapter).collect::<Result<_, _>>()?,
         discarded,
         health: Health {
             packets: first.get("executor_packets")?,
@@ -519,6 +567,7 @@ fn flow(row: &Row) -> Result<FlowRecord, RecordError> {
         to: row.owned("to")?,
         protocol: row.name("protocol")?,
         engine: row.name("engine")?,
+        adapter: if row.has("adapter") { row.option("adapter")? } else { None },
         offered_bit_s: row.option("offered_bit_s")?,
         connect: if row.text("connect_s")?.is_empty() { None } else { Some(row.span("connect_s")?) },
         measured: row.span("measured_s")?,
@@ -536,6 +585,37 @@ fn flow(row: &Row) -> Result<FlowRecord, RecordError> {
         intervals: Vec::new(),
         series: Vec::new(),
         error: row.option("error")?,
+    })
+}
+
+fn adapter(row: &Row) -> Result<AdapterRecord, RecordError> {
+    Ok(AdapterRecord {
+        adapter: row.owned("adapter")?,
+        link: row.owned("link")?,
+        site: row.owned("site")?,
+        measured: row.span("measured_s")?,
+        line_bit_s: row.get("line_bit_s")?,
+        line_bytes: row.get("line_bytes")?,
+        real_time_line_bytes: row.get("real_time_line_bytes")?,
+        data_line_bytes: row.get("data_line_bytes")?,
+        framing_line_bytes: row.get("framing_line_bytes")?,
+        encapsulation_line_bytes: row.get("encapsulation_line_bytes")?,
+        control_line_bytes: row.get("control_line_bytes")?,
+        held_line_bytes: row.get("held_line_bytes")?,
+        real_time_packets: row.get("real_time_packets")?,
+        real_time_ip_bytes: row.get("real_time_ip_bytes")?,
+        data_packets: row.get("data_packets")?,
+        data_ip_bytes: row.get("data_ip_bytes")?,
+        frames: row.get("frames")?,
+        predictions_held: row.get("predictions_held")?,
+        predictions_missed: row.get("predictions_missed")?,
+        overdue: row.get("overdue")?,
+        refused: row.get("refused")?,
+        replies_cached: row.get("replies_cached")?,
+        header_mean_bytes: row.option("header_mean_bytes")?,
+        real_time_delay: row.quantiles("real_time_delay")?,
+        queue_delay: row.quantiles("queue_delay")?,
+        gap: row.quantiles("gap")?,
     })
 }
 

@@ -4,7 +4,11 @@
 
 mod synthetic;
 
-use measure::{Analysis, Expectation, Finding, Metric, Recording, Relation, Rule, Selection, Verdict, summary};
+use measure::analysis::series;
+use measure::{
+    AdapterRecord, Analysis, Curve, Expectation, Figure, Finding, Metric, Panel, Recording, Relation, Rule, Selection,
+    Verdict, summary,
+};
 use synthetic::{Scratch, Wish, record, select};
 
 fn recording(name: &str, wish: &Wish) -> Recording {
@@ -67,7 +71,9 @@ fn a_flow_of_which_nothing_was_measured_is_not_judged_and_has_no_goodput() {
     recording.outline.study.findings.clear();
     let flow = &mut recording.cells[3].flows[0];
     (flow.measured, flow.received_bytes, flow.error) = (engine::Span::ZERO, 0, Some("iperf3 gave no result".into()));
-    assert_eq!((Metric::Goodput.of(flow), Metric::Share.of(flow)), (None, None));
+    let cell = &recording.cells[3];
+    let of = |metric: Metric| metric.of(cell, &cell.flows[0]);
+    assert_eq!((of(Metric::Goodput), of(Metric::Share)), (None, None));
     // What carried nothing in its time was measured.
     let flow = &mut recording.cells[4].flows[0];
     (flow.received_bytes, flow.error) = (0, Some("the connection was never established".into()));
@@ -283,4 +289,64 @@ fn about_equal_is_within_the_spread_of_the_repeats() {
     };
     assert_eq!(judged(0.08), Verdict::Holds);
     assert_eq!(judged(0.01), Verdict::Fails);
+}
+
+#[test]
+fn a_figure_over_time_draws_the_intervals_and_a_curve_stands_beside_them() {
+    let recording = recording("time", &Wish { losses: vec![0], ..Wish::default() });
+    let analysis = Analysis::of(&recording);
+    let points = vec![(20.0, 1.0), (60.0, 2.0)];
+    let panel = Panel {
+        title: String::new(),
+        select: select(&[("radio.profile", &["5g-1"]), ("path", &["host"]), ("traffic", &["ais"])]),
+        omit: Vec::new(),
+        curve: Some(Curve { label: "theory".into(), formula: "as told".into(), points: points.clone() }),
+    };
+    let figure = |y| Figure { x: Figure::TIME.into(), y, series: "flow".into(), panels: Vec::new() };
+    let lines = series(&figure(Metric::Goodput), &panel, &analysis);
+    assert_eq!(lines.iter().map(|line| line.label.as_str()).collect::<Vec<_>>(), ["ais", "theory"]);
+    let xs: Vec<f64> = lines[0].points.iter().map(|(x, _)| *x).collect();
+    assert_eq!(xs, [20.0, 40.0, 60.0]);
+    assert!(lines[0].points.iter().all(|(_, y)| y.is_some_and(|y| (9e4..1.1e5).contains(&y))), "{:?}", lines[0]);
+    assert_eq!(lines[1].points, [(20.0, Some(1.0)), (60.0, Some(2.0))]);
+    // A flow without the metric has no line.
+    assert_eq!(series(&figure(Metric::Jitter), &panel, &analysis).len(), 1);
+}
+
+#[test]
+fn an_adapters_metrics_are_those_of_the_flows_it_sends() {
+    let mut recording = recording("adapters", &Wish { losses: vec![0], ..Wish::default() });
+    let cell = &mut recording.cells[0];
+    // 120 of 960 characters a second are voice's; data takes 800 of them for 700 bytes of IP.
+    cell.adapters = vec![AdapterRecord {
+        adapter: "radio.ship".into(),
+        measured: engine::Span::from_secs(10),
+        line_bit_s: 7_680.0,
+        line_bytes: 9_200,
+        real_time_line_bytes: 1_200,
+        data_line_bytes: 7_200,
+        framing_line_bytes: 600,
+        held_line_bytes: 200,
+        data_ip_bytes: 7_000,
+        overdue: 3,
+        ..AdapterRecord::default()
+    }];
+    let of = |cell: &measure::CellRecord, metric: Metric| metric.of(cell, &cell.flows[0]);
+    assert_eq!(of(cell, Metric::LineUse), None);
+    cell.flows[0].adapter = Some("radio.ship".into());
+    let close = |metric, is: f64| assert!((of(cell, metric).unwrap() - is).abs() < 1e-12, "{metric:?}");
+    close(Metric::LineUse, 9_200.0 / 9_600.0);
+    close(Metric::Efficiency, 0.9);
+    close(Metric::DataShare, 7_000.0 / 8_400.0);
+    close(Metric::Overdue, 3.0);
+
+    recording.outline.study.findings = vec![Finding {
+        source: "section 3".into(),
+        paper: "some".into(),
+        rule: Rule::Value { metric: Metric::LineUse },
+        select: select(&[]),
+        agrees: (Some(0.95), Some(1.0)),
+    }];
+    let found = &Analysis::of(&recording).findings[0];
+    assert_eq!((found.verdict, found.measured.as_str()), (Verdict::Holds, "line-use 95.8 %"));
 }

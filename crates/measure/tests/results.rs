@@ -10,8 +10,9 @@ use engine::Span;
 use hdrhistogram::Histogram;
 use measure::event::{Ended, Note, Session};
 use measure::{
-    Axis, CallsRecord, CellRecord, Discarded, Event, FlowRecord, Health, Interval, Metric, PacketCounts, PacketPoint,
-    PairsRecord, PipeRecord, Quantiles, RecordError, Recorder, Recording, SCHEMA, Scalar, Study, VoiceRecord,
+    AdapterRecord, Axis, CallsRecord, CellRecord, Discarded, Event, FlowRecord, Health, Interval, Metric, PacketCounts,
+    PacketPoint, PairsRecord, PipeRecord, Quantiles, RecordError, Recorder, Recording, SCHEMA, Scalar, Study,
+    VoiceRecord,
 };
 use serde_json::json;
 
@@ -89,6 +90,7 @@ fn cell(id: u32) -> CellRecord {
             },
             FlowRecord {
                 flow: "voice".into(),
+                adapter: Some("radio.ship".into()),
                 protocol: "udp".into(),
                 packets: Some(packets),
                 delay: Some(quantiles),
@@ -110,6 +112,22 @@ fn cell(id: u32) -> CellRecord {
             offered_packets: 100,
             drops: vec![("loss".into(), 3), ("queue full".into(), 4)],
             ..PipeRecord::default()
+        }],
+        adapters: vec![AdapterRecord {
+            adapter: "radio.ship".into(),
+            link: "radio".into(),
+            site: "ship".into(),
+            measured: Span::from_secs(60),
+            line_bit_s: 7_680.0,
+            line_bytes: 9_200,
+            real_time_line_bytes: 1_200,
+            data_line_bytes: 7_200,
+            framing_line_bytes: 800,
+            data_packets: 6,
+            header_mean_bytes: Some(3.125),
+            real_time_delay: Some(quantiles),
+            gap: Some(quantiles),
+            ..AdapterRecord::default()
         }],
         discarded: vec![Discarded { place: "radio at ship".into(), reason: "wire full".into(), packets: 5 }],
         health: Health {
@@ -160,8 +178,14 @@ fn every_metric_has_its_column() {
     let scratch = Scratch::new("columns");
     Recorder::create(&scratch.0, &plan()).unwrap();
     let header = fs::read_to_string(scratch.0.join("cells.csv")).unwrap();
+    let adapters = fs::read_to_string(scratch.0.join("adapters.csv")).unwrap();
+    let packets = fs::read_to_string(scratch.0.join("packets.csv")).unwrap();
     for metric in Metric::ALL {
-        assert!(header.trim_end().split(',').any(|c| c == metric.column()), "{}", metric.column());
+        assert!(
+            [&header, &adapters, &packets].iter().any(|h| h.trim_end().split(',').any(|c| c == metric.column())),
+            "{}",
+            metric.column()
+        );
     }
     let columns: Vec<&str> = header.trim_end().split(',').collect();
     for axis in ["radio.loss", "path"] {
@@ -175,7 +199,7 @@ fn the_guide_describes_every_column() {
     Recorder::create(&scratch.0, &plan()).unwrap();
     let guide =
         fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/guide/src/results.md")).unwrap();
-    for table in ["cells", "samples", "links", "drops", "cpu"] {
+    for table in ["cells", "samples", "links", "drops", "cpu", "packets", "adapters"] {
         let header = fs::read_to_string(scratch.0.join(format!("{table}.csv"))).unwrap();
         for column in header.trim_end().split(',').filter(|c| !["radio.loss", "path"].contains(c)) {
             assert!(guide.contains(&format!("`{column}`")), "{table}.csv: {column}");
@@ -190,11 +214,19 @@ fn a_torn_tail_is_cut_and_the_run_goes_on() {
     recorder.cell(&cell(0)).unwrap();
     recorder.cell(&cell(1)).unwrap();
     drop(recorder);
-    let whole: Vec<(PathBuf, Vec<u8>)> =
-        ["samples.csv", "links.csv", "drops.csv", "cpu.csv", "cells.csv", "events.jsonl"]
-            .iter()
-            .map(|name| (scratch.0.join(name), fs::read(scratch.0.join(name)).unwrap()))
-            .collect();
+    let whole: Vec<(PathBuf, Vec<u8>)> = [
+        "samples.csv",
+        "links.csv",
+        "drops.csv",
+        "cpu.csv",
+        "packets.csv",
+        "adapters.csv",
+        "cells.csv",
+        "events.jsonl",
+    ]
+    .iter()
+    .map(|name| (scratch.0.join(name), fs::read(scratch.0.join(name)).unwrap()))
+    .collect();
     // Cell 2 as a whole, to be cut at every point a kill can leave it at.
     let mut recorder = Recorder::resume(&scratch.0, &plan(), "real").unwrap().0;
     recorder.cell(&cell(2)).unwrap();
@@ -239,6 +271,21 @@ fn lost_rows_make_a_cell_unfinished() {
     let recording = Recording::load(&scratch.0).unwrap();
     assert_eq!(recording.cells.len(), 2);
     assert_same(&cell(1), &recording.cells[1]);
+}
+
+#[test]
+fn results_from_before_there_were_adapters_are_read_and_gone_on_with() {
+    let scratch = Scratch::new("before");
+    let mut recorder = Recorder::create(&scratch.0, &plan()).unwrap();
+    let without = CellRecord { adapters: Vec::new(), ..cell(0) };
+    recorder.cell(&without).unwrap();
+    drop(recorder);
+    fs::remove_file(scratch.0.join("adapters.csv")).unwrap();
+    assert_same(&without, &Recording::load(&scratch.0).unwrap().cells[0]);
+    let (mut recorder, finished) = Recorder::resume(&scratch.0, &plan(), "real").unwrap();
+    assert_eq!(finished.len(), 1);
+    recorder.cell(&cell(1)).unwrap();
+    assert_same(&cell(1), &Recording::load(&scratch.0).unwrap().cells[1]);
 }
 
 #[test]

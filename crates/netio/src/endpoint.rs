@@ -15,6 +15,7 @@ use std::io;
 use std::net::IpAddr;
 use std::sync::mpsc::{self, Receiver, Sender, SyncSender, TryRecvError};
 use std::thread::JoinHandle;
+use std::time::Instant;
 
 use engine::{Rate, Size, Span, Time};
 use measure::Observation;
@@ -61,6 +62,8 @@ pub enum FlowKind {
         rate: Option<Rate>,
         /// Bytes in a write.
         write: Size,
+        /// Bytes in all, if it is a transfer.
+        transfer: Option<Size>,
         /// Congestion control (`TCP_CONGESTION`), at both ends.
         congestion: String,
     },
@@ -117,6 +120,7 @@ pub struct Endpoints {
 pub struct Running {
     result: Receiver<Ran>,
     overflow: Overflow,
+    begun: Receiver<Instant>,
 }
 
 /// What a cell's flows gave.
@@ -166,15 +170,23 @@ impl Endpoints {
             FlowKind::Tcp { .. } | FlowKind::Ping { .. } => Vec::new(),
         });
         let overflow = Overflow::watch(sinks);
-        let session = Box::new(Session::new(flows, timing)?);
+        let (begins, begun) = mpsc::sync_channel(1);
+        let session = Box::new(Session::new(flows, timing, begins)?);
         // The thread lives as long as `self`; if it panicked, the result says so.
         let _ = self.requests.send(Request { session, reply });
         self.wake.notify();
-        Ok(Running { result, overflow })
+        Ok(Running { result, overflow, begun })
     }
 }
 
 impl Running {
+    /// Waits for all connections to be made: when that was, and the warm-up began. `None` if the
+    /// thread is gone.
+    #[must_use]
+    pub fn begun(&self) -> Option<Instant> {
+        self.begun.recv().ok()
+    }
+
     /// Waits for the cell to end.
     ///
     /// # Errors

@@ -44,6 +44,7 @@ pub(crate) fn panels(figure: &Figure, analysis: &Analysis) -> Vec<Drawn> {
         lines.sort_by_key(|line| line.omitted);
         let groups = analysis.groups.iter().filter(|g| g.is_in(&panel.select));
         let words = panel.select.0.iter().map(|(key, labels)| format!("{key} {}", labels.join(", ")));
+        let words = words.chain(panel.curve.iter().map(|curve| format!("{}: {}", curve.label, curve.formula)));
         Drawn {
             title: panel.title.clone(),
             beneath: words.collect::<Vec<_>>().join(" · "),
@@ -170,6 +171,17 @@ pub(crate) fn name(metric: Metric) -> String {
         Metric::RttP50 => "Round-trip time, median",
         Metric::RttP99 => "Round-trip time, 99th percentile",
         Metric::Retransmits => "Retransmissions",
+        Metric::LineUse => "Line use",
+        Metric::Efficiency => "Efficiency e",
+        Metric::DataShare => "Data's share of what voice leaves",
+        Metric::Overdue => "Overdue real-time datagrams",
+        Metric::Refused => "Refused real-time flows",
+        Metric::RealTimeDelayP99 => "Real-time datagram delay, 99th percentile",
+        Metric::QueueDelayP50 => "Forwarding queue delay, median",
+        Metric::GapP50 => "Predicted gap length, median",
+        Metric::Header => "Compressed header, mean bytes",
+        Metric::Separation => "Separation of a pair",
+        Metric::PairAgreement => "Rate by packet pairs over e x (line less voice)",
         Metric::JitterP99 => "Jitter, 99th percentile",
         Metric::Rating => "Rating R (E-model)",
         Metric::PairRate => "Rate by packet pairs",
@@ -185,7 +197,8 @@ fn axis_title(key: &str) -> String {
     match key.rsplit(['.', '-']).next() {
         Some("loss" | "up" | "down") if key.contains("loss") => format!("{key}, share of packets"),
         Some("rate") => format!("{key}, bit/s"),
-        Some("delay" | "duration" | "warmup" | "interval") => format!("{key}, s"),
+        Some("size") => format!("{key}, B"),
+        Some("delay" | "duration" | "warmup" | "interval" | "time") => format!("{key}, s"),
         _ => key.to_string(),
     }
 }

@@ -2,6 +2,7 @@
 
 #![forbid(unsafe_code)]
 
+mod adapters;
 mod compare;
 mod cost;
 mod figures;

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::figures::{self, column_unit};
 use crate::html::{Page, Text, class, details, facts, icon, tag, tiles};
-use crate::{VERSION, cost};
+use crate::{VERSION, adapters, cost};
 
 /// Bytes of a resolved cell up to which it stands in the report.
 const MOST_PLAN_BYTES: usize = 64 << 10;
@@ -58,6 +58,11 @@ pub fn page(recording: &Recording, analysis: &Analysis) -> String {
         page.section("expectations", "Expectations", "Expectations", &expectations(analysis));
     }
     page.section("machine", "Machine", "How the machine kept up", &machine(&analysis.health));
+    if recording.cells.iter().any(|cell| !cell.adapters.is_empty()) {
+        let body = cells_box("adapters-table", "Search, for example: radio.west");
+        page.section("adapters", "Adapters", "What the narrowband adapters did", &format!("{}{body}", adapters::NOTE));
+        page.tables.push(adapters::table(recording));
+    }
     page.section("links", "Links", "What the links dropped", &links(&analysis.health));
     page.section("cells", "Cells", "All cells", &cells_box("cells-table", "Search, for example: lidar 5g-1 0.07"));
     page.tables.push(cells_table(recording));
@@ -382,7 +387,7 @@ fn cells_table(recording: &Recording) -> Value {
     let flows = || recording.cells.iter().flat_map(|cell| cell.flows.iter().map(move |flow| (cell, flow)));
     let axes = &recording.outline.study.axes;
     let metrics: Vec<Metric> =
-        Metric::ALL.into_iter().filter(|metric| flows().any(|(_, flow)| metric.of(flow).is_some())).collect();
+        Metric::ALL.into_iter().filter(|metric| flows().any(|(cell, flow)| metric.of(cell, flow).is_some())).collect();
     // The flow's name says nothing new where an axis picks it.
     let picked = |cell: &measure::CellRecord, flow: &str| cell.coordinates.iter().any(|(_, value)| value.label == flow);
     let with_flow = flows().any(|(cell, flow)| !picked(cell, &flow.flow));
@@ -420,7 +425,7 @@ fn cells_table(recording: &Recording) -> Value {
         }
         for metric in &metrics {
             let (factor, _) = column_unit(*metric);
-            row.push(json!(metric.of(flow).map(|value| four_digits(value / factor))));
+            row.push(json!(metric.of(cell, flow).map(|value| four_digits(value / factor))));
         }
         let dropped: u64 = cell.pipes.iter().map(measure::PipeRecord::dropped_packets).sum();
         row.extend([json!(dropped), json!(cell.health.late_packets), json!(cell.health.stalls)]);

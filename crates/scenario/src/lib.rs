@@ -6,6 +6,7 @@ pub mod plan;
 mod profiles;
 mod read;
 mod run;
+mod theory;
 mod topology;
 
 pub use profiles::{DefaultQueue, PROFILES, Profile, ProfileDirection, profile};
@@ -14,8 +15,8 @@ pub use read::{
     parse_adapter_config, reference,
 };
 pub use run::{
-    Account, AdapterAccount, AdapterError, CellError, Difference, Executor, Governor, Jobs, LineChangeError, Live,
-    LiveAdapter, LiveError, Options as RunOptions, Outcome, PacedLine, PacedLineAccount, PacedLineError, Progress,
-    RETRIES, ReplayError, Replayed, RunError, SimulationError, check_line_change, replay, run,
+    Account, AdapterAccount, AdapterError, CellError, Difference, Executor, Governor, Jobs, LineChangeError, LinkError,
+    Live, LiveAdapter, LiveError, Options as RunOptions, Outcome, PacedLine, PacedLineAccount, PacedLineError,
+    Progress, RETRIES, ReplayError, Replayed, RunError, SimulationError, check_line_change, replay, run,
 };
 pub use traffic::{SERVICES, Service, VOCODERS, Vocoder};

@@ -1,12 +1,15 @@
 //! A checked plan: everything a run needs, with nothing left to look up or to refuse.
 
 use std::collections::BTreeSet;
+use std::net::IpAddr;
 
+use adapter::AdapterConfig;
 use engine::{Rate, Size, Span};
-use link::DirectionConfig;
+use link::{DirectionConfig, LineConfig};
 use measure::{Scalar, Study};
 use serde::{Deserialize, Serialize};
 use traffic::pairs::PairsConfig;
+use traffic::sip::CallConfig;
 use traffic::{Frames, Talk, VoiceConfig};
 
 /// What `run` does. Kept as `plan.json` with the results.
@@ -46,20 +49,22 @@ impl Plan {
     #[must_use]
     pub fn warnings(&self) -> Vec<String> {
         let mut branches = BTreeSet::new();
-        for cell in self.cells.iter().filter(|cell| cell.path.vxlan) {
+        for cell in self.cells.iter().filter(|cell| cell.path.vxlan || cell.path.esp) {
             for link in &cell.links {
-                let directions = [&link.up, &link.down].into_iter();
+                let directions = link.packets().into_iter().flatten();
                 let blind = directions.flat_map(|way| &way.branches).filter(|branch| branch.selector.reads_headers());
-                branches.extend(blind.map(|branch| (&link.name, &branch.name, &cell.path.name)));
+                branches.extend(blind.map(|branch| (&link.name, &branch.name, &cell.path.name, cell.path.esp)));
             }
         }
         branches
             .into_iter()
-            .map(|(link, branch, path)| {
-                format!(
-                    "branch `{branch}` of `{link}` matches by header, but on the path `{path}` the link sees the tunnel's: \
-                     VXLAN between the sites' addresses, UDP to port 4789 from a port by the flow's hash, DSCP 0"
-                )
+            .map(|(link, branch, path, esp)| {
+                let seen = if esp {
+                    "ESP between the gateways' addresses, with the DSCP of what is inside"
+                } else {
+                    "VXLAN between the sites' addresses, UDP to port 4789 from a port by the flow's hash, DSCP 0"
+                };
+                format!("branch `{branch}` of `{link}` matches by header, but on the path `{path}` the link sees the tunnel's: {seen}")
             })
             .collect()
     }
@@ -101,10 +106,63 @@ pub struct Link {
     pub ends: (usize, usize),
     /// Name of the profile it was made from.
     pub profile: Option<String>,
+    /// What it carries, and how.
+    #[serde(flatten)]
+    pub medium: Medium,
+    /// The narrowband adapters at its first and its second end, if there are any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub adapters: Option<Box<[AdapterConfig; 2]>>,
+}
+
+/// What a link carries, from its first end to the second (up) and back (down).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+#[expect(clippy::large_enum_variant, reason = "a plan has few links")]
+pub enum Medium {
+    /// Packets.
+    Packets {
+        /// From the first end to the second.
+        up: DirectionConfig,
+        /// From the second end to the first.
+        down: DirectionConfig,
+    },
+    /// Characters, between a pair of adapters.
+    Characters {
+        /// The line.
+        line: Line,
+    },
+}
+
+/// A line that carries characters.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Line {
     /// From the first end to the second.
-    pub up: DirectionConfig,
+    pub up: LineConfig,
     /// From the second end to the first.
-    pub down: DirectionConfig,
+    pub down: LineConfig,
+    /// In a real run the characters cross a pseudo-terminal of the kernel's instead of the emulated
+    /// line.
+    pub pty: bool,
+}
+
+impl Link {
+    /// Its directions up and down, if it carries packets.
+    #[must_use]
+    pub fn packets(&self) -> Option<[&DirectionConfig; 2]> {
+        match &self.medium {
+            Medium::Packets { up, down } => Some([up, down]),
+            Medium::Characters { .. } => None,
+        }
+    }
+
+    /// Its directions up and down, if it carries characters.
+    #[must_use]
+    pub fn characters(&self) -> Option<[&LineConfig; 2]> {
+        match &self.medium {
+            Medium::Packets { .. } => None,
+            Medium::Characters { line } => Some([&line.up, &line.down]),
+        }
+    }
 }
 
 /// A version of the Internet Protocol.
@@ -152,25 +210,39 @@ pub struct Path {
     /// Whether applications stand in a namespace of their own, joined by a VXLAN tunnel
     /// (RFC 7348) over a bridge.
     pub vxlan: bool,
+    /// Whether a pair of IPsec gateways stands at the ends of every link, between the sites and what
+    /// else is there (adapters): an ESP tunnel in tunnel mode (RFC 4303).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub esp: bool,
 }
 
 impl Path {
     /// Applications on the site itself, with Ethernet's MTU.
     #[must_use]
     pub fn host(ip: IpVersion) -> Self {
-        Self { name: "host".to_owned(), ip, mtu: ETHERNET_MTU, vxlan: false }
+        Self { name: "host".to_owned(), ip, mtu: ETHERNET_MTU, vxlan: false, esp: false }
     }
 
-    /// Bytes a packet of the application has grown by when it is on a link.
+    /// The largest packet that leaves a site, in bytes: the application's, in its VXLAN tunnel if there
+    /// is one.
     #[must_use]
-    pub const fn overhead(&self) -> u16 {
-        if self.vxlan { vxlan_overhead(self.ip) } else { 0 }
+    pub const fn largest_sent(&self) -> u16 {
+        if self.vxlan { self.mtu + vxlan_overhead(self.ip) } else { self.mtu }
     }
 
-    /// The largest packet on the links, in bytes.
+    /// The largest packet on the links (or that reaches their adapters), in bytes.
     #[must_use]
     pub const fn largest_packet(&self) -> u16 {
-        self.mtu + self.overhead()
+        let sent = self.largest_sent();
+        if self.esp { traffic::esp_length(self.ip.header() as usize, sent as usize) as u16 } else { sent }
+    }
+
+    /// The largest MTU of applications with which the links carry no more than Ethernet's.
+    #[must_use]
+    pub const fn ethernet_mtu(ip: IpVersion, vxlan: bool, esp: bool) -> u16 {
+        let sent =
+            if esp { traffic::esp_room(ip.header() as usize, ETHERNET_MTU as usize) as u16 } else { ETHERNET_MTU };
+        if vxlan { sent - vxlan_overhead(ip) } else { sent }
     }
 }
 
@@ -214,6 +286,7 @@ impl Flow {
             Traffic::Udp(_) => vec![FIRST_PORT + number as u16],
             Traffic::Voice(voice) => vec![voice.port],
             Traffic::Pairs(pairs) => vec![pairs.port],
+            Traffic::Call(call) => vec![call.port, call.voice.port],
             Traffic::Tcp(_) | Traffic::Ping(_) => Vec::new(),
         }
     }
@@ -233,6 +306,8 @@ pub enum Traffic {
     Voice(Voice),
     /// Packet pairs.
     Pairs(Pairs),
+    /// Voice in calls that are set up and released.
+    Call(Call),
 }
 
 /// A TCP connection, limited as `iperf3 -b` limits it: a block is written whenever the average rate
@@ -245,6 +320,8 @@ pub struct Tcp {
     pub write: Size,
     /// Congestion control, set on the socket.
     pub congestion: String,
+    /// Bytes in all, if it is a transfer; it goes on to its stop if absent.
+    pub transfer: Option<Size>,
     /// What sends and receives.
     pub engine: TcpEngine,
 }
@@ -354,6 +431,47 @@ impl Pairs {
             header: self.header,
             zeros: self.zeros,
             session: seed as u32,
+        }
+    }
+}
+
+/// Voice in calls that are set up and released by SIP (RFC 3261), one after the other.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Call {
+    /// What is said, over RTP.
+    pub voice: Voice,
+    /// Whether the called site talks too.
+    pub both_ways: bool,
+    /// How long a call lasts once it stands.
+    pub hold: Span,
+    /// From the end of a call to the next.
+    pub pause: Span,
+    /// How long it rings before it is answered.
+    pub ring: Span,
+    /// SIP's base time T1.
+    pub t1: Span,
+    /// Compact header names.
+    pub compact: bool,
+    /// UDP port of the signalling at both ends.
+    pub port: u16,
+}
+
+impl Call {
+    /// As the ends of the flow, at these addresses, are told.
+    #[must_use]
+    pub fn config(&self, addresses: [IpAddr; 2], seed: u64) -> CallConfig {
+        CallConfig {
+            voice: self.voice.config(seed),
+            // Another seed: two speakers do not pause together.
+            back: self.both_ways.then(|| self.voice.config(!seed)),
+            addresses,
+            ports: [self.port, self.voice.port],
+            hold: self.hold,
+            pause: self.pause,
+            ring: self.ring,
+            t1: self.t1,
+            compact: self.compact,
+            seed,
         }
     }
 }

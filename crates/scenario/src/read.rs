@@ -12,6 +12,8 @@ mod fields;
 mod file;
 mod flows;
 mod keys;
+mod line;
+mod path;
 mod pipe;
 mod problem;
 mod queues;

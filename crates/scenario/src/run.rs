@@ -1,7 +1,9 @@
 //! From a plan to a recording: the whole path of a run.
 
 pub(crate) mod adapter;
+mod carrier;
 mod cell;
+mod links;
 mod paced;
 mod real;
 mod schedule;
@@ -18,6 +20,7 @@ use crate::plan::Plan;
 use schedule::{Queue, Waiting};
 
 pub use adapter::{AdapterAccount, AdapterError, Difference, LiveAdapter, ReplayError, Replayed, replay};
+pub use links::LinkError;
 pub use paced::{LineChangeError, PacedLine, PacedLineAccount, PacedLineError, check_line_change};
 pub use real::CellError;
 pub use real::live::{Account, Live, LiveError};

@@ -23,7 +23,7 @@ pub(crate) struct Topology {
     /// The links, as in [`Cell::links`]: the Ethernet address at each end. They are unnumbered: a
     /// site has the same IP address on all of them.
     pub links: Vec<[Mac; 2]>,
-    /// MTU of the links' interfaces.
+    /// MTU of the links' interfaces in the sites.
     pub link_mtu: u16,
 }
 
@@ -79,7 +79,8 @@ impl Topology {
             .collect();
         // Below an overlay Ethernet's, if that is enough for it.
         let least = if cell.path.vxlan { ETHERNET_MTU } else { 0 };
-        let link_mtu = cell.path.largest_packet().max(least);
+        // Gateways stand outside the sites: what these send grows no more before it leaves them.
+        let link_mtu = cell.path.largest_sent().max(least);
         Self { sites, links, link_mtu }
     }
 
@@ -96,6 +97,11 @@ impl Topology {
         let ends = &self.links[route.link];
         (ends[route.side], ends[1 - route.side])
     }
+}
+
+/// The addresses of the IPsec gateways at a link's first and second end.
+pub(crate) fn gateways(ip: IpVersion, link: usize) -> [IpAddr; 2] {
+    [0, 1].map(|side| address(ip, Net::Gateways, 2 * link + side))
 }
 
 /// Breadth first, links in their order: the fewest links, and the same way each time.
@@ -131,10 +137,11 @@ fn link_ends(site: usize, ends: &[(usize, usize)]) -> Vec<(usize, usize)> {
 enum Net {
     Sites,
     Pods,
+    Gateways,
 }
 
-/// The `n`th address of a network, from 1: of 10.255.0.0/16 and 10.128.0.0/16, or of
-/// fd4e:6172:726f:1::/64 and fd4e:6172:726f:2::/64 (unique local, RFC 4193, with a global ID that spells
+/// The `n`th address of a network, from 1: of 10.255.0.0/16, 10.128.0.0/16 and 10.64.0.0/16, or of
+/// fd4e:6172:726f:1::/64, :2::/64 and :3::/64 (unique local, RFC 4193, with a global ID that spells
 /// `Narro`: it is never routed anywhere, and the same plan has the same addresses).
 fn address(ip: IpVersion, net: Net, n: usize) -> IpAddr {
     let n = n as u16 + 1;
@@ -142,8 +149,10 @@ fn address(ip: IpVersion, net: Net, n: usize) -> IpAddr {
     match (ip, net) {
         (IpVersion::V4, Net::Sites) => Ipv4Addr::new(10, 255, high, low).into(),
         (IpVersion::V4, Net::Pods) => Ipv4Addr::new(10, 128, high, low).into(),
+        (IpVersion::V4, Net::Gateways) => Ipv4Addr::new(10, 64, high, low).into(),
         (IpVersion::V6, Net::Sites) => Ipv6Addr::new(0xfd4e, 0x6172, 0x726f, 1, 0, 0, 0, n).into(),
         (IpVersion::V6, Net::Pods) => Ipv6Addr::new(0xfd4e, 0x6172, 0x726f, 2, 0, 0, 0, n).into(),
+        (IpVersion::V6, Net::Gateways) => Ipv6Addr::new(0xfd4e, 0x6172, 0x726f, 3, 0, 0, 0, n).into(),
     }
 }
 
@@ -169,9 +178,11 @@ mod tests {
 
     #[test]
     fn addresses_differ() {
-        let kinds = [IpVersion::V4, IpVersion::V6].into_iter().flat_map(|ip| [(ip, Net::Sites), (ip, Net::Pods)]);
+        let kinds = [IpVersion::V4, IpVersion::V6]
+            .into_iter()
+            .flat_map(|ip| [Net::Sites, Net::Pods, Net::Gateways].map(|net| (ip, net)));
         let all = kinds.flat_map(|(ip, net)| (0..300).map(move |n| address(ip, net, n)));
-        assert_eq!(all.collect::<BTreeSet<_>>().len(), 4 * 300);
+        assert_eq!(all.collect::<BTreeSet<_>>().len(), 6 * 300);
         let macs = (0..300).flat_map(|n| [mac(1, n, 0), mac(1, n, 1)]);
         assert_eq!(macs.collect::<BTreeSet<_>>().len(), 600);
     }

@@ -51,7 +51,7 @@ fn mbit(rate: u64) -> Rate {
 #[test]
 fn a_direction_goes_before_the_link_and_the_link_before_its_profile() {
     let cell = linked(", profile: satellite-1, delay: 200ms, loss: 1%, down: {delay: 50ms, rate: unlimited}");
-    let (up, down) = (&cell.links[0].up.pipe, &cell.links[0].down.pipe);
+    let (up, down) = (&cell.links[0].packets().unwrap()[0].pipe, &cell.links[0].packets().unwrap()[1].pipe);
     assert_eq!(up.rate, Some(RateModel::Constant(mbit(5))));
     assert_eq!(down.rate, None);
     assert_eq!((&up.delay, &down.delay), (&DelayModel::Constant(ms(200)), &DelayModel::Constant(ms(50))));
@@ -63,7 +63,7 @@ fn a_direction_goes_before_the_link_and_the_link_before_its_profile() {
 
 #[test]
 fn a_queue_holds_50_packets_or_a_bandwidth_delay_product_whichever_is_more() {
-    let packets = |keys: &str| linked(keys).links[0].up.pipe.queue.packets;
+    let packets = |keys: &str| linked(keys).links[0].packets().unwrap()[0].pipe.queue.packets;
     // 100 Mbit/s over 100 ms is 1,250,000 B: 834 packets of 1,500 bytes, 813 of 1,538.
     assert_eq!(packets(", rate: 100Mbit/s, delay: 50ms"), Some(834));
     assert_eq!(packets(", rate: 100Mbit/s, delay: 50ms, overhead: 38B"), Some(813));
@@ -78,7 +78,9 @@ fn a_queue_holds_50_packets_or_a_bandwidth_delay_product_whichever_is_more() {
 
 #[test]
 fn queues_are_limits_and_disciplines() {
-    let queue = |keys: &str| linked(&format!(", rate: 1Mbit/s, queue: {keys}")).links[0].up.pipe.queue.clone();
+    let queue = |keys: &str| {
+        linked(&format!(", rate: 1Mbit/s, queue: {keys}")).links[0].packets().unwrap()[0].pipe.queue.clone()
+    };
     assert_eq!(queue("20").packets, Some(20));
     let bytes = queue("64KiB");
     assert_eq!((bytes.packets, bytes.bytes), (None, Some(Size::from_bytes(65_536))));
@@ -93,11 +95,11 @@ fn queues_are_limits_and_disciplines() {
 #[test]
 fn models_of_rate_delay_and_loss() {
     let cell = linked(", rate: {token-bucket: {rate: 5Mbit/s, burst: 32KiB}}, loss-at: air, reorder: true");
-    let pipe = &cell.links[0].up.pipe;
+    let pipe = &cell.links[0].packets().unwrap()[0].pipe;
     let bucket = RateModel::TokenBucket { rate: mbit(5), burst: Size::from_bytes(32_768) };
     assert_eq!((pipe.rate.as_ref(), pipe.loss_at, pipe.reorder), (Some(&bucket), LossAt::Air, true));
 
-    let loss = |keys: &str| linked(&format!(", loss: {keys}")).links[0].down.pipe.loss.clone();
+    let loss = |keys: &str| linked(&format!(", loss: {keys}")).links[0].packets().unwrap()[1].pipe.loss.clone();
     let LossModel::GilbertElliott(two) = loss("{gilbert-elliott: {p: 1%, r: 0.3}}") else { panic!("another model") };
     assert_eq!((two.p, two.r, two.loss_bad, two.loss_good), (0.01, 0.3, 1.0, 0.0));
     let four = Markov4 { p13: 0.25, p31: 0.75, p32: 0.0, p23: 1.0, p14: 0.0 };
@@ -105,7 +107,7 @@ fn models_of_rate_delay_and_loss() {
     let LossModel::Trace(trace) = loss("{trace: loss.txt}") else { panic!("another model") };
     assert_eq!(trace.lost, [false, true, false, false, true, true]);
 
-    let delay = |keys: &str| linked(&format!(", delay: {keys}")).links[0].up.pipe.delay.clone();
+    let delay = |keys: &str| linked(&format!(", delay: {keys}")).links[0].packets().unwrap()[0].pipe.delay.clone();
     let DelayModel::Empirical(table) = delay("{table: delays.txt}") else { panic!("another model") };
     assert_eq!(table.delays, [ms(10), Span::from_micros(15_500), ms(20)]);
     let DelayModel::Timeline(line) = delay("{timeline: voyage.csv, interpolate: true}") else {
@@ -113,7 +115,8 @@ fn models_of_rate_delay_and_loss() {
     };
     assert_eq!((line.steps, line.interpolate), (vec![(Span::ZERO, ms(10)), (ms(1_500), ms(300))], true));
 
-    let Some(RateModel::Opportunities(trace)) = linked(", rate: {mahimahi: cell.trace}").links[0].up.pipe.rate.clone()
+    let Some(RateModel::Opportunities(trace)) =
+        linked(", rate: {mahimahi: cell.trace}").links[0].packets().unwrap()[0].pipe.rate.clone()
     else {
         panic!("another model")
     };
@@ -124,7 +127,7 @@ fn models_of_rate_delay_and_loss() {
 fn a_branch_is_as_its_direction_where_it_says_nothing() {
     let branches = "branches: {voice: {match: {dscp: 46, source: 10.0.0.0/8, protocol: udp}, loss: 0, queue: 5}}";
     let cell = linked(&format!(", rate: 1Mbit/s, loss: 0.1, up: {{{branches}}}"));
-    let (up, down) = (&cell.links[0].up, &cell.links[0].down);
+    let (up, down) = (&cell.links[0].packets().unwrap()[0], &cell.links[0].packets().unwrap()[1]);
     let branch = &up.branches[0];
     assert_eq!(
         (branch.name.as_str(), branch.selector.headers.dscp, branch.selector.headers.protocol),
@@ -219,7 +222,7 @@ fn cells_are_every_combination_last_key_fastest_and_repeats_outermost() {
     assert_eq!(labels(&plan.cells[12]), labels(&plan.cells[0]));
     assert_ne!(plan.cells[12].seed, plan.cells[0].seed);
     assert_eq!((plan.cells[0].flows.len(), plan.cells[6].flows.len()), (1, 3));
-    assert_eq!(plan.cells[2].links[0].up.pipe.loss, LossModel::Bernoulli(0.01));
+    assert_eq!(plan.cells[2].links[0].packets().unwrap()[0].pipe.loss, LossModel::Bernoulli(0.01));
     assert_eq!(plan.study.axes[1].values[1].number, Some(0.01));
     // `*` means the entries that have TCP, by themselves or by their service.
     let engine = |i: usize| plan.cells[7].flows[i].traffic.clone();
@@ -248,7 +251,7 @@ fn set_goes_before_quick_and_the_file() {
     assert_eq!(losses, ["0", "0.5"]);
     assert_eq!((plan.cells.len(), plan.seed), (4, 9));
     assert!(plan.cells.iter().all(|cell| cell.flows.len() == 1 && cell.flows[0].name == "fast"));
-    assert_eq!(plan.cells[0].links[0].down.pipe.delay, DelayModel::Constant(ms(7)));
+    assert_eq!(plan.cells[0].links[0].packets().unwrap()[1].pipe.delay, DelayModel::Constant(ms(7)));
     assert_eq!(plan.cells[0].warmup, Span::from_secs(1));
     assert_eq!(plan.set.len(), 5);
 }
@@ -276,7 +279,7 @@ links:
 traffic: {x: {from: a, to: b, service: ais}}
 ";
     let cell = plan(text).cells.remove(0);
-    assert_eq!(cell.links[0].up, cell.links[0].down);
+    assert_eq!(cell.links[0].packets().unwrap()[0], cell.links[0].packets().unwrap()[1]);
 }
 
 #[test]
@@ -284,10 +287,10 @@ fn a_link_stands_alone_for_the_command_line() {
     let changes = ["up.rate=2Mbit/s", "loss=5%", "down.delay=1s"].map(str::to_owned);
     let made = link("sea", "5g-2", &changes).unwrap();
     assert_eq!((made.name.as_str(), made.ends, made.profile.as_deref()), ("sea", (0, 1), Some("5g-2")));
-    assert_eq!(made.up.pipe.rate, Some(RateModel::Constant(mbit(2))));
-    assert_eq!(made.down.pipe.rate, Some(RateModel::Constant(mbit(592))));
-    assert_eq!(made.up.pipe.delay, DelayModel::Constant(ms(13)));
-    assert_eq!(made.down.pipe.loss, LossModel::Bernoulli(0.05));
+    assert_eq!(made.packets().unwrap()[0].pipe.rate, Some(RateModel::Constant(mbit(2))));
+    assert_eq!(made.packets().unwrap()[1].pipe.rate, Some(RateModel::Constant(mbit(592))));
+    assert_eq!(made.packets().unwrap()[0].pipe.delay, DelayModel::Constant(ms(13)));
+    assert_eq!(made.packets().unwrap()[1].pipe.loss, LossModel::Bernoulli(0.05));
 }
 
 #[test]
@@ -340,7 +343,13 @@ fn the_version_of_ip_sets_headers_and_least_mtu() {
     for (ip, default, inside, overhead, header) in [("4", 1_500, 1_450, 50, 20), ("6", 1_500, 1_430, 70, 40)] {
         assert_eq!(path(ip, "{}", 200).unwrap().mtu, default);
         let overlay = path(ip, "{vxlan: {}}", 200).unwrap();
-        assert_eq!((overlay.mtu, overlay.overhead(), overlay.largest_packet()), (inside, overhead, 1_500));
+        assert_eq!((overlay.mtu, overlay.largest_sent() - overlay.mtu), (inside, overhead));
+        assert_eq!(overlay.largest_packet(), 1_500);
+        // 8 ESP, 8 vector, 2 trailer, 16 check value, and the outer header; to 4 bytes.
+        let protected = path(ip, "{esp: true}", 200).unwrap();
+        assert_eq!((protected.mtu, protected.largest_packet()), (1_466 - header as u16, 1_500));
+        let both = path(ip, "{esp: true, vxlan: {}}", 200).unwrap();
+        assert_eq!((both.mtu, both.largest_packet()), (protected.mtu - overhead, 1_500));
         // A datagram fits exactly.
         path(ip, "{mtu: 1280}", 1_280 - header - 8).unwrap();
         path(ip, "{mtu: 1280}", 1_280 - header - 7).unwrap_err();

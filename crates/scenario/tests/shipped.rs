@@ -83,9 +83,9 @@ fn quick_keeps_the_cells_seeds_and_sheds_questions_it_cannot_answer() {
 #[test]
 fn full_rate_holds_a_bandwidth_delay_product() {
     let plan = shipped("full-rate.yaml", false);
-    let down = &plan.cells[0].links[0].down;
+    let down = &plan.cells[0].links[0].packets().unwrap()[1];
     // 535 Mbit/s over 12 ms in packets of 1,440 bytes.
     assert_eq!(down.pipe.queue.packets, Some(558));
-    let up = &plan.cells[0].links[0].up;
+    let up = &plan.cells[0].links[0].packets().unwrap()[0];
     assert_eq!(up.pipe.queue.packets, Some(92));
 }

@@ -12,6 +12,7 @@ extern crate alloc;
 extern crate std;
 
 pub mod application;
+mod esp;
 mod host;
 pub mod pairs;
 mod playout;
@@ -20,11 +21,13 @@ pub mod rating;
 mod router;
 mod rtp;
 mod service;
+pub mod sip;
 mod throttle;
 mod tunnel;
 mod voice;
 
-pub use application::{Application, LOG_LIMIT, Log, Passage};
+pub use application::{Application, Call, LOG_LIMIT, Passage};
+pub use esp::{ESP_LINK_DROPS, EspGateway, SecurityAssociation, esp_length, esp_room};
 pub use host::{Congestion, Host, HostConfig, HostFlow, TcpSource};
 pub use playout::{Heard, listen};
 pub use probe::{Arrival, Counts, PROBE_LEN, Probe, ProbeReceiver};

@@ -14,11 +14,11 @@ seed: 3
 links:
   near: {ends: [ship, buoy], rate: 10Mbit/s, delay: 10ms}
   far: {ends: [buoy, shore], rate: 20Mbit/s, delay: 20ms}
-paths: {host: {mtu: 1440}, overlay: {vxlan: {mtu: 1400}}}
+paths: {host: {mtu: 1440}, overlay: {vxlan: {mtu: 1400}}, esp: {esp: true}}
 traffic:
   data: {from: ship, to: shore, udp: {rate: 400kbit/s, size: 500B}, dscp: 10}
   probe: {from: shore, to: ship, ping: {interval: 50ms, size: 100B}, dscp: 46}
-sweep: {ip: [4, 6], path: [host, overlay]}
+sweep: {ip: [4, 6], path: [host, overlay, esp]}
 measure: {duration: 1s, interval: 500ms}
 ";
 
@@ -28,12 +28,12 @@ name: streams
 sites: [ship, shore]
 ip: 6
 links: {radio: {ends: [ship, shore], rate: 50Mbit/s, delay: 5ms}}
-paths: {host: {mtu: 1440}, overlay: {vxlan: {mtu: 1400}}}
+paths: {host: {mtu: 1440}, overlay: {vxlan: {mtu: 1400}}, esp: {esp: true}}
 traffic:
   own: {from: ship, to: shore, tcp: {rate: 4Mbit/s, write: 64KiB}}
   bulk: {from: shore, to: ship, tcp: {rate: unlimited}}
   other: {from: ship, to: shore, tcp: {rate: 4Mbit/s, engine: iperf3}}
-sweep: {path: [host, overlay]}
+sweep: {path: [host, overlay, esp]}
 measure: {duration: 2s, interval: 1s}
 ";
 
@@ -59,7 +59,10 @@ fn expected(cell: &CellRecord) -> [(u64, u64); 2] {
     let (data, probe) = (sent("data"), sent("probe"));
     assert!(data.sent > 0 && probe.sent > 0);
     assert_eq!((data.received, probe.received), (data.sent, probe.sent));
-    let (datagram, echo) = (ethernet + header + 8 + 500 + tunnel, ethernet + header + 8 + 100 + tunnel);
+    // RFC 4303 2, RFC 4106: SPI, number and vector, trailer to 4 bytes, check value, outer IP header.
+    let protected = |packet: u64| header + 16 + (packet + 2).next_multiple_of(4) + 16;
+    let on_link = |packet: u64| if coordinate("path") == "esp" { protected(packet) } else { packet + tunnel };
+    let (datagram, echo) = (ethernet + on_link(header + 8 + 500), ethernet + on_link(header + 8 + 100));
     [(data.sent + probe.sent, data.sent * datagram + probe.sent * echo), (probe.sent, probe.sent * echo)]
 }
 
@@ -84,7 +87,7 @@ fn nothing_else_crosses(cell: &CellRecord) {
 #[test]
 fn nothing_but_the_flows_crosses_a_link_in_virtual_time() {
     let recording = run(SCENARIO, &["--virtual"]);
-    assert_eq!(recording.cells.len(), 4);
+    assert_eq!(recording.cells.len(), 6);
     recording.cells.iter().for_each(nothing_else_crosses);
 }
 
@@ -95,7 +98,7 @@ fn nothing_but_the_flows_crosses_a_link_of_kernels() {
     }
     let _turn = turn();
     let recording = run(SCENARIO, &[]);
-    assert_eq!(recording.cells.len(), 4);
+    assert_eq!(recording.cells.len(), 6);
     let trusted: Vec<_> = recording.cells.iter().filter(|cell| judged(cell)).collect();
     trusted.into_iter().for_each(nothing_else_crosses);
 }
@@ -107,7 +110,7 @@ fn connections_carry_their_rates_over_ipv6() {
     }
     let _turn = turn();
     let recording = run(STREAMS, &[]);
-    assert_eq!(recording.cells.len(), 2);
+    assert_eq!(recording.cells.len(), 3);
     for cell in recording.cells.iter().filter(|cell| judged(cell)) {
         for (name, least) in [("own", 3.6e6), ("bulk", 20e6), ("other", 3.6e6)] {
             let flow = cell.flows.iter().find(|flow| flow.flow == name).unwrap();
@@ -116,4 +119,31 @@ fn connections_carry_their_rates_over_ipv6() {
             assert!(goodput >= least, "{name} at {goodput} bit/s in {:?}", cell.coordinates);
         }
     }
+}
+
+/// Voice through a gateway pair outside the adapters: the line carries ESP, and nothing is lost.
+#[test]
+fn gateways_stand_outside_the_adapters() {
+    let scenario = "\
+name: secured
+sites: [ship, shore]
+ip: 6
+seed: 5
+links: {line: {ends: [ship, shore], line: {baud: 9600}}}
+paths: {plain: {adapter: {}}, secured: {esp: true, adapter: {}}}
+traffic: {voice: {from: ship, to: shore, udp: {rate: 1640bit/s, size: 41B}}}
+sweep: {path: [plain, secured]}
+measure: {duration: 20s, warmup: 2s}
+";
+    let recording = run(scenario, &["--virtual"]);
+    let [plain, secured] = &recording.cells[..] else { panic!("{} cells", recording.cells.len()) };
+    let voice = |cell: &CellRecord| cell.flows[0].packets.unwrap();
+    for cell in [plain, secured] {
+        let packets = voice(cell);
+        assert!(packets.sent >= 99 && packets.received == packets.sent, "{packets:?}");
+        assert!(cell.discarded.is_empty(), "{:?}", cell.discarded);
+    }
+    // What is encrypted is compressed by its outer headers alone.
+    let bytes = |cell: &CellRecord| cell.pipes.iter().find(|pipe| pipe.direction == "up").unwrap().offered_bytes;
+    assert!(bytes(secured) > bytes(plain) * 3 / 2, "{} and {}", bytes(secured), bytes(plain));
 }

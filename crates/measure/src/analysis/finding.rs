@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use crate::analysis::{Group, NotJudged, Verdict};
 use crate::format::{digits, quantity};
-use crate::statistics::{LEAST_PAIRS, PairedRatio, paired_ratio};
+use crate::statistics::{LEAST_PAIRS, PairedRatio, median, paired_ratio};
 use crate::{Finding, Metric, Rule, Study};
 
 /// A finding of a paper, beside ours.
@@ -90,6 +90,7 @@ pub(crate) fn find(finding: &Finding, groups: &[Group], study: &Study, seed: u64
                 cost(&selected, study, Sides { metric: *metric, key, base, variant }, seed)
             }
             Rule::LowestShare { metric } => lowest_share(&selected, *metric),
+            Rule::Value { metric } => value(&selected, *metric),
         }
     };
     // A point that never comes lies beyond every value.
@@ -261,6 +262,20 @@ fn lowest_share(selected: &[&Group], metric: Metric) -> Outcome {
     Outcome { judged: true, value: Some(share), above: None, measured, parts: Vec::new(), cost: None }
 }
 
+/// The metric itself: of several groups the median, and where it ranges.
+fn value(selected: &[&Group], metric: Metric) -> Outcome {
+    let values: Vec<f64> = selected.iter().filter_map(|group| group.median(metric)).collect();
+    let Some((median, (low, high))) = median(&values).zip(crate::statistics::range(&values)) else {
+        return Outcome::nothing(&format!("no {}", metric.name()));
+    };
+    let words = |value| quantity(value, metric.unit());
+    let measured = match values.len() {
+        1 => format!("{} {}", metric.name(), words(median)),
+        n => format!("{} {} (median of {n}, {} to {})", metric.name(), words(median), words(low), words(high)),
+    };
+    Outcome { judged: true, value: Some(median), above: None, measured, parts: Vec::new(), cost: None }
+}
+
 /// The two sides of a comparison.
 #[derive(Clone, Copy)]
 struct Sides<'a> {
@@ -276,7 +291,7 @@ fn cost(selected: &[&Group], study: &Study, sides: Sides, seed: u64) -> Outcome 
     let mut variants: HashMap<(Vec<&str>, u32), f64> = HashMap::new();
     for group in selected.iter().filter(|g| is(g, sides.variant)) {
         for (cell, flow) in &group.repeats {
-            if let Some(value) = sides.metric.of(flow) {
+            if let Some(value) = sides.metric.of(cell, flow) {
                 variants.insert((group.key_without(&[sides.key]), cell.repeat), value);
             }
         }
@@ -287,7 +302,7 @@ fn cost(selected: &[&Group], study: &Study, sides: Sides, seed: u64) -> Outcome 
         planned += group.repeats.len() + group.not_judged.len();
         for (cell, flow) in &group.repeats {
             let variant = variants.get(&(group.key_without(&[sides.key]), cell.repeat));
-            if let (Some(base), Some(variant)) = (sides.metric.of(flow), variant) {
+            if let (Some(base), Some(variant)) = (sides.metric.of(cell, flow), variant) {
                 pairs.push((group, (base, *variant)));
             }
         }
@@ -353,6 +368,7 @@ fn rule_in_words(rule: &Rule) -> String {
             metric.name()
         ),
         Rule::LowestShare { metric } => format!("lowest ratio of {} to the offered rate", metric.name()),
+        Rule::Value { metric } => format!("{} as measured", metric.name()),
     }
 }
 

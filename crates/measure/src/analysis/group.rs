@@ -36,7 +36,7 @@ impl Group<'_> {
     /// The metric's values, one a repeat, for the repeats that have it.
     #[must_use]
     pub fn values(&self, metric: Metric) -> Vec<f64> {
-        self.repeats.iter().filter_map(|(_, flow)| metric.of(flow)).collect()
+        self.repeats.iter().filter_map(|(cell, flow)| metric.of(cell, flow)).collect()
     }
 
     /// The median of [`values`](Self::values).

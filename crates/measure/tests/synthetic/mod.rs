@@ -105,6 +105,7 @@ pub fn study(wish: &Wish) -> Study {
             .into_iter()
             .map(String::from)
             .collect(),
+        curve: None,
     });
     let finding = |source: &str, paper: &str, rule, select, agrees| Finding {
         source: source.into(),
@@ -342,6 +343,7 @@ pub fn records(wish: &Wish) -> Vec<CellRecord> {
                 ..FlowRecord::default()
             }],
             pipes: vec![pipe("up", segments + 10), pipe("down", segments / 2 + 10)],
+            adapters: Vec::new(),
             discarded: Vec::new(),
             health: Health {
                 packets: segments * 3 / 2 + 20,

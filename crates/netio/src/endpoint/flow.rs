@@ -7,7 +7,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::ops::Range;
 use std::os::fd::{AsFd, AsRawFd};
 
-use engine::{Rate, Span, Time};
+use engine::{Rate, Size, Span, Time};
 use hdrhistogram::Histogram;
 use measure::{Observation, PacketCounts, Snapshot, delay_histogram};
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
@@ -37,6 +37,8 @@ pub(super) struct Flow {
     number: u16,
     sockets: Sockets,
     opened: Time,
+    /// When the first byte of a stream was written.
+    began: Option<Time>,
     /// When it may send; empty until it begins.
     sending: Range<Time>,
     measured: Range<Time>,
@@ -116,6 +118,7 @@ impl Flow {
             number,
             sockets,
             opened: Time::ZERO,
+            began: None,
             sending: Time::MAX..Time::MAX,
             measured: Time::MAX..Time::MAX,
             throttle: None,
@@ -197,9 +200,9 @@ impl Flow {
     /// Sends what is due. True if there may be more.
     pub(super) fn send(&mut self, clock: &Epoch) -> bool {
         match &mut self.spec.kind {
-            FlowKind::Tcp { rate, write, .. } => {
-                let (rate, write) = (*rate, write.bytes());
-                self.send_stream(clock.time(), rate, write)
+            FlowKind::Tcp { rate, write, transfer, .. } => {
+                let (rate, write, transfer) = (*rate, write.bytes(), transfer.map(Size::bytes));
+                self.send_stream(clock.time(), rate, write, transfer)
             }
             FlowKind::Udp { size, .. } => {
                 let size = size.bytes();
@@ -228,6 +231,12 @@ impl Flow {
             (Sockets::Tcp { state: TcpState::New, .. }, _) => Some(self.sending.start),
             // A block that is under way waits for the socket, not for the clock.
             (Sockets::Tcp { state: TcpState::Connected { block: 1.. }, .. }, _) => None,
+            // A transfer that is written has nothing left to do.
+            (_, FlowKind::Tcp { transfer: Some(transfer), .. })
+                if self.throttle.as_ref().is_some_and(|throttle| throttle.written() >= transfer.bytes()) =>
+            {
+                None
+            }
             (_, FlowKind::Datagrams { ends, .. }) => ends.iter().filter_map(|end| end.deadline()).min(),
             (_, FlowKind::Ping { interval, .. }) => {
                 Some(self.sending.start + interval.times(self.sent_packets)).filter(|at| *at < self.sending.end)
@@ -356,7 +365,15 @@ impl Flow {
         for _ in 0..TURN {
             match discard(sink) {
                 Ok(0) => return false,
-                Ok(length) => self.received_bytes += length as u64,
+                Ok(length) => {
+                    self.received_bytes += length as u64;
+                    if let FlowKind::Tcp { transfer: Some(transfer), .. } = &self.spec.kind
+                        && self.received_bytes >= transfer.bytes()
+                        && self.observation.transfer.is_none()
+                    {
+                        self.observation.transfer = self.began.map(|began| now.since(began));
+                    }
+                }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return false,
                 Err(error) => {
                     self.fail(format!("cannot receive: {error}"));
@@ -367,7 +384,7 @@ impl Flow {
         true
     }
 
-    fn send_stream(&mut self, now: Time, rate: Option<Rate>, write: u64) -> bool {
+    fn send_stream(&mut self, now: Time, rate: Option<Rate>, write: u64, transfer: Option<u64>) -> bool {
         self.sample(now);
         let Sockets::Tcp { source, state, .. } = &mut self.sockets else { return false };
         if *state == TcpState::New && self.sending.start <= now {
@@ -379,12 +396,17 @@ impl Flow {
             return false;
         }
         let throttle = self.throttle.get_or_insert_with(|| Throttle::new(rate, now));
+        self.began.get_or_insert(now);
         for _ in 0..TURN {
             if *block == 0 {
                 if throttle.ready_at() > now {
                     return false;
                 }
-                *block = write;
+                let rest = transfer.map_or(u64::MAX, |transfer| transfer - throttle.written());
+                *block = write.min(rest);
+                if rest == 0 {
+                    return false;
+                }
             }
             let length = usize::try_from(*block).unwrap_or(usize::MAX).min(ZEROS.len());
             match source.send(&ZEROS[..length]) {

@@ -1,5 +1,8 @@
 //! The flows of one cell through the phases of its time.
 
+use std::sync::mpsc::SyncSender;
+use std::time::Instant;
+
 use engine::Time;
 use measure::Observation;
 use traffic::Application;
@@ -14,6 +17,8 @@ pub(super) struct Session {
     flows: Vec<Flow>,
     timing: Timing,
     phase: Phase,
+    /// Who is told when the flows begin.
+    begins: SyncSender<Instant>,
 }
 
 /// What is to be done next with a session.
@@ -42,10 +47,14 @@ enum Phase {
 }
 
 impl Session {
-    pub(super) fn new(flows: Vec<FlowSpec>, timing: Timing) -> Result<Self, EndpointError> {
+    pub(super) fn new(
+        flows: Vec<FlowSpec>,
+        timing: Timing,
+        begins: SyncSender<Instant>,
+    ) -> Result<Self, EndpointError> {
         let flows =
             flows.into_iter().zip(0..).map(|(spec, number)| Flow::new(spec, number)).collect::<Result<_, _>>()?;
-        Ok(Self { flows, timing, phase: Phase::New })
+        Ok(Self { flows, timing, phase: Phase::New, begins })
     }
 
     /// Does all that is due. The clock is read as things happen, not once: a turn may take long.
@@ -85,6 +94,8 @@ impl Session {
                     self.phase = Phase::Connecting { until: now + self.timing.connect };
                 }
                 Phase::Connecting { until } if until <= now || self.flows.iter().all(Flow::is_ready) => {
+                    // It is told once, and there is room; nobody may want to know.
+                    let _ = self.begins.try_send(Instant::now());
                     let start = now + self.timing.warmup;
                     let measured = (start, start + self.timing.duration);
                     for flow in &mut self.flows {

@@ -128,9 +128,10 @@ pub(crate) fn set(notes: &Notes, node: &mut Node, path: &[String], at: At, value
         let problem = Problem::new(at, format!("there is {kind} where `{first}` is to be set, not a mapping"));
         return Err(notes.note(problem.remedy("assign the whole value instead, such as `{key: value}`")));
     };
-    if first == ALL {
+    // At the end it would mean every key of something: it stands as a key then, which none knows.
+    if let (ALL, Some(key)) = (first.as_str(), rest.first()) {
         let mut met = 0;
-        for entry in entries.iter_mut().filter(|entry| meets(&entry.node, &rest[0])) {
+        for entry in entries.iter_mut().filter(|entry| meets(&entry.node, key)) {
             met += set(notes, &mut entry.node, rest, at, value)?;
         }
         return Ok(met);

@@ -2,12 +2,14 @@
 
 use engine::{Random, Span};
 
-use crate::plan::{Cell, ETHERNET_MTU, Flow, IpVersion, Link, Path, Plan, vxlan_overhead};
+use crate::plan::{Cell, Flow, IpVersion, Link, Medium, Path, Plan};
 use crate::profiles::{PROFILES, profile};
 use crate::read::assign::{Scope, Target};
 use crate::read::fields::{self, Fields};
 use crate::read::file::{Options, ReadFile};
 use crate::read::keys;
+use crate::read::line;
+use crate::read::path::Adapters;
 use crate::read::pipe;
 use crate::read::problem::{Noted, Notes, Problem};
 use crate::read::single::key_and_value;
@@ -15,6 +17,7 @@ use crate::read::study::Questions;
 use crate::read::sweep::{SweptKey, Variant};
 use crate::read::traces::Traces;
 use crate::read::yaml::{self, Node};
+use crate::theory;
 
 /// Most sites of a scenario.
 const MOST_SITES: usize = 250;
@@ -60,6 +63,8 @@ pub(crate) fn plan(
             Err(noted) if slipped("sweep") || slipped("quick") => Err(*noted),
             _ => Questions::new(notes, &root, variant, &variants).decode(),
         };
+        let (mut study, cells) = (study?, cells?);
+        theory::fill(&mut study, &cells);
         Ok(Plan {
             schema: measure::SCHEMA,
             version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -69,8 +74,8 @@ pub(crate) fn plan(
             quick,
             set: options.set.clone(),
             seed,
-            study: study?,
-            cells: cells?,
+            study,
+            cells,
         })
     };
     let plan = make(&full, false);
@@ -148,8 +153,8 @@ impl Decoder<'_> {
         let sites = self.sites(top.need("sites")?);
         let path = self.path(&top);
         let measure = self.measure(variant, &top);
-        let (sites, path) = (sites?, path?);
-        let links = top.need("links").and_then(|node| self.links(node, &sites, &path));
+        let (sites, (path, adapters)) = (sites?, path?);
+        let links = top.need("links").and_then(|node| self.links(node, &sites, &path, adapters.as_ref()));
         let measure = measure?;
         let flows = top.need("traffic").and_then(|node| self.flows(node, &sites, &path, measure.0 + measure.2));
         let (links, flows) = (links?, flows?);
@@ -185,7 +190,13 @@ impl Decoder<'_> {
         found.ok_or_else(|| fields::unknown(self.notes, node.at, "site", name, sites.iter().map(String::as_str), ""))
     }
 
-    fn links(&self, node: &Node, sites: &[String], path: &Path) -> Result<Vec<Link>, Noted> {
+    fn links(
+        &self,
+        node: &Node,
+        sites: &[String],
+        path: &Path,
+        adapters: Option<&Adapters>,
+    ) -> Result<Vec<Link>, Noted> {
         let notes = self.notes;
         let entries = fields::map(notes, node, "`links`")?;
         if entries.is_empty() {
@@ -207,7 +218,9 @@ impl Decoder<'_> {
                 self.link(name, &entry.node, sites, path)
             })
             .collect();
-        links.into_iter().collect()
+        let mut links: Vec<Link> = links.into_iter().collect::<Result<_, Noted>>()?;
+        self.place(adapters, &mut links)?;
+        Ok(links)
     }
 
     pub(crate) fn link(&self, name: &str, node: &Node, sites: &[String], path: &Path) -> Result<Link, Noted> {
@@ -220,14 +233,26 @@ impl Decoder<'_> {
             profile(name).ok_or_else(|| fields::unknown(notes, node.at, "profile", name, names(), ""))
         });
         let profile = profile?;
+        if let Some(entry) = fields.entry("line") {
+            let ends = ends?;
+            let beside = keys::LINK.names().filter(|key| !["ends", "line"].contains(key));
+            if let Some(other) = beside.filter_map(|key| fields.entry(key)).next() {
+                let what = format!("`{}` stands beside `line`, and a line has its keys of its own", other.key);
+                let remedy = "write it into `line`, or leave one of them away";
+                return Err(notes.note(Problem::new(other.key_at, what).remedy(remedy)));
+            }
+            let line = line::line(notes, &entry.node)?;
+            let medium = Medium::Characters { line };
+            return Ok(Link { name: name.to_owned(), ends, profile: None, medium, adapters: None });
+        }
         let cx = pipe::Context { notes, traces: self.traces, packet: u64::from(path.largest_packet()) };
         let (up, down) = pipe::directions(cx, fields, profile)?;
         Ok(Link {
             name: name.to_owned(),
             ends: ends?,
             profile: profile.map(|profile| profile.name.to_owned()),
-            up,
-            down,
+            medium: Medium::Packets { up, down },
+            adapters: None,
         })
     }
 
@@ -246,7 +271,7 @@ impl Decoder<'_> {
     }
 
     /// The path that is taken.
-    fn path(&self, top: &Fields<'_>) -> Result<Path, Noted> {
+    fn path(&self, top: &Fields<'_>) -> Result<(Path, Option<Adapters>), Noted> {
         let notes = self.notes;
         const VERSIONS: [(&str, IpVersion); 2] = [("4", IpVersion::V4), ("6", IpVersion::V6)];
         let ip = top.with("ip", |notes, node| fields::choice(notes, node, "version of IP", &VERSIONS))?;
@@ -265,20 +290,21 @@ impl Decoder<'_> {
                 let least = u64::from(ip.least_mtu());
                 let mtu =
                     inner.unwrap_or(fields).with("mtu", |notes, node| fields::integer(notes, node, least..=9_000))?;
-                let default = ETHERNET_MTU - inner.map_or(0, |_| vxlan_overhead(ip));
-                let mtu = mtu.map_or(default, |mtu| mtu as u16);
-                Ok(Path { name: name.to_owned(), ip, mtu, vxlan: inner.is_some() })
+                let esp = fields.with("esp", fields::boolean)?.unwrap_or(false);
+                let mtu = mtu.map_or_else(|| Path::ethernet_mtu(ip, inner.is_some(), esp), |mtu| mtu as u16);
+                let adapters = fields.with("adapter", Adapters::read)?;
+                Ok((Path { name: name.to_owned(), ip, mtu, vxlan: inner.is_some(), esp }, adapters))
             })
             .collect();
-        let mut paths: Vec<Path> = paths.into_iter().collect::<Result<_, Noted>>()?;
+        let mut paths: Vec<(Path, Option<Adapters>)> = paths.into_iter().collect::<Result<_, Noted>>()?;
         if paths.is_empty() {
-            paths.push(Path::host(ip));
+            paths.push((Path::host(ip), None));
         }
-        let names = || paths.iter().map(|path| path.name.as_str());
+        let names = || paths.iter().map(|(path, _)| path.name.as_str());
         match (top.get("path"), paths.as_slice()) {
             (Some(node), paths) => {
                 let name = fields::text(notes, node)?;
-                let found = paths.iter().find(|path| path.name == name).cloned();
+                let found = paths.iter().find(|(path, _)| path.name == name).cloned();
                 found.ok_or_else(|| fields::unknown(notes, node.at, "path", name, names(), ""))
             }
             (None, [only]) => Ok(only.clone()),

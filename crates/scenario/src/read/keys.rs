@@ -1,6 +1,10 @@
 //! Every key of the language: the decoder refuses what is not here, and the guide's tables are made
 //! from here.
 
+mod line;
+
+pub(crate) use line::{BURSTS, CUT, FADES, LINE, LINE_WAY, RECEIVE};
+
 /// The keys of one kind of mapping.
 pub(crate) struct Table {
     /// What the mapping is, as messages call it.
@@ -32,16 +36,17 @@ pub fn reference() -> String {
     const CHAPTERS: &[(&str, &[&Table])] = &[
         ("The file", &[&SCENARIO]),
         ("Links", &[&LINK, &DIRECTION, &BRANCH, &MATCH]),
+        ("Character lines", &[&LINE, &RECEIVE, &BURSTS, &FADES, &CUT]),
         ("Rates", &[&RATE_MODEL, &TOKEN_BUCKET]),
         ("Delays", &[&DELAY_MODEL, &UNIFORM, &NORMAL, &PARETO, &TIMELINE_DELAY]),
         ("Losses", &[&LOSS_MODEL, &GILBERT_ELLIOTT, &MARKOV4]),
         ("Queues", &[&QUEUE_FIELDS]),
         ("Paths", &[&PATH, &VXLAN]),
-        ("Traffic", &[&FLOW, &TCP, &UDP, &PING, &VOICE, &CODEC, &TALK, &PAIRS, &SIZES]),
+        ("Traffic", &[&FLOW, &TCP, &UDP, &PING, &VOICE, &CODEC, &TALK, &CALL, &PAIRS, &SIZES]),
         ("Sweeps and measurement", &[&RANGE, &MEASURE]),
         ("Expectations", &[&EXPECT]),
         ("Figures", &[&FIGURE, &PANEL]),
-        ("Findings", &[&FINDING, &DECAY, &CONVERGE, &COST, &LOWEST_SHARE, &AGREES]),
+        ("Findings", &[&FINDING, &DECAY, &CONVERGE, &COST, &LOWEST_SHARE, &VALUE, &AGREES]),
     ];
     let mut out = String::new();
     for (title, tables) in CHAPTERS {
@@ -96,6 +101,11 @@ pub(crate) static LINK: Table = Table {
         key("profile", "satellite-2", "Where all that is not said comes from (`narrows profiles`)."),
         key("up", "{loss: 0}", "Keys for the first direction only; they go before those of the link."),
         key("down", "{loss: 0.1}", "Keys for the second direction only."),
+        key(
+            "line",
+            "{baud: 9600}",
+            "A line that carries characters instead of packets, with an adapter at each end; its keys stand in it, not beside it.",
+        ),
         RATE,
         OVERHEAD,
         DELAY,
@@ -283,6 +293,8 @@ pub(crate) static MATCH: Table = Table {
         key("protocol", "udp", "`tcp`, `udp`, `icmp`, `icmpv6`, `sctp`, `esp`, `gre` or a number."),
         key("port", "5004", "Source or destination port."),
         key("dscp", "46", "Differentiated services code point, 0 to 63."),
+        key("flow-label", "7", "IPv6's flow label."),
+        key("spi", "256", "Security parameters index of ESP."),
         key("probability", "0.5", "Chance that a packet which meets the rest is taken."),
     ],
 };
@@ -290,8 +302,22 @@ pub(crate) static MATCH: Table = Table {
 pub(crate) static PATH: Table = Table {
     what: "a path",
     keys: &[
-        key("mtu", "1440", "Applications stand on the site itself, with this MTU; 1500 if absent."),
+        key(
+            "mtu",
+            "1440",
+            "Applications stand on the site itself, with this MTU; 1500 if absent (with `esp` 1446, with `ip: 6` 1426).",
+        ),
         key("vxlan", "{mtu: 1440}", "Applications stand in a namespace of their own, joined by a VXLAN tunnel."),
+        key(
+            "esp",
+            "true",
+            "IPsec gateways stand at both ends of every link, between the sites and the adapters: an ESP tunnel with AES-GCM.",
+        ),
+        key(
+            "adapter",
+            "{schedule: gaps}",
+            "Narrowband adapters stand at both ends of links; `{}` takes every default.",
+        ),
     ],
 };
 
@@ -314,6 +340,11 @@ pub(crate) static FLOW: Table = Table {
         key("udp", "{rate: 64kbit/s, size: 200B}", "Datagrams at a constant rate."),
         key("ping", "{interval: 200ms}", "ICMP echo requests (ICMPv6 with `ip: 6`)."),
         key("voice", "melp-1200 or {codec: codec2-1200, rtp: true}", "What a vocoder makes of speech, in datagrams."),
+        key(
+            "call",
+            "{voice: melp-1200}",
+            "Voice over RTP in calls that SIP sets up and releases, one after the other.",
+        ),
         key("pairs", "{every: 6s}", "Packet pairs: two datagrams back to back, over several sizes."),
         key("start", "2s", "When it starts, from the start of the cell; at once if absent."),
         key("stop", "8s", "When it stops; at the end if absent."),
@@ -335,6 +366,7 @@ pub(crate) static TCP: Table = Table {
             "Bytes in a write, or the time they last at the rate; 100 ms (128 KiB without a rate) if absent.",
         ),
         key("congestion", "cubic", "Congestion control, set on the socket; cubic if absent."),
+        key("transfer", "100KiB", "Bytes in all: a file, whose time is `transfer-time`; without end if absent."),
         key("engine", "own or iperf3", "What sends and receives; own if absent."),
     ],
 };
@@ -389,6 +421,32 @@ pub(crate) static TALK: Table = Table {
     keys: &[
         key("spurt", "1004ms", "Mean length of a talk spurt; ITU-T P.59's if absent."),
         key("pause", "1587ms", "Mean length of a pause; ITU-T P.59's if absent."),
+    ],
+};
+
+pub(crate) static CALL: Table = Table {
+    what: "calls",
+    keys: &[
+        key(
+            "voice",
+            "melp-1200 or {codec: melp-1200, talk: p59}",
+            "What is said, as the traffic `voice` has it, always over RTP. Required.",
+        ),
+        key(
+            "both-ways",
+            "true",
+            "The called site talks too; its packets count with the caller's, of two figures the worse; not if absent.",
+        ),
+        key("hold", "30s", "How long a call lasts once it stands; 30 s if absent."),
+        key("pause", "5s", "From the end of a call to the next; 5 s if absent."),
+        key("ring", "1s", "How long it rings before it is answered; at once if absent."),
+        key(
+            "t1",
+            "2s",
+            "SIP's base time T1, a round trip of an INVITE; 2 s if absent, for a narrow line (RFC 3261: 500 ms).",
+        ),
+        key("compact", "true", "Compact header names (RFC 3261 7.3.3); long ones if absent."),
+        key("port", "5060", "UDP port of the signalling at both ends; the entry's number above 5060 if absent."),
     ],
 };
 
@@ -456,11 +514,20 @@ pub(crate) static EXPECT: Table = Table {
 pub(crate) static FIGURE: Table = Table {
     what: "a figure",
     keys: &[
-        key("x", "radio.loss", "Swept key along x; its values must be numbers. Required."),
+        key(
+            "x",
+            "radio.loss or time or packet-size",
+            "Swept key along x, whose values must be numbers; or `time`, for what is measured in every interval; or `packet-size`, for what single packets have. Required.",
+        ),
         key("y", "goodput", "The metric along y. Required."),
         key("series", "traffic", "Swept key (or `flow`) with one line for each value. Required."),
         key("page", "[radio.profile, path]", "One panel for each combination of these keys' values."),
         key("panels", "[{…}]", "The panels one by one, instead of `page`."),
+        key(
+            "theory",
+            "ping-alone",
+            "A curve to draw beside what is measured: the round-trip time of a ping whose datagram passes the links alone, its bytes at their rates and nothing added or saved.",
+        ),
     ],
 };
 
@@ -495,6 +562,7 @@ pub(crate) static FINDING: Table = Table {
             "Median ratio of two values of a key over all pairs that differ in it alone.",
         ),
         key("lowest-share", "{}", "Lowest ratio of the metric to the offered rate."),
+        key("value", "{metric: goodput}", "The metric itself, in its base unit: the median over the cells."),
         key("agrees", "{from: 0.03, to: 0.05}", "Results that agree with the paper; one side may be absent. Required."),
     ],
 };
@@ -529,6 +597,8 @@ pub(crate) static COST: Table = Table {
 };
 
 pub(crate) static LOWEST_SHARE: Table = Table { what: "a lowest share", keys: &[METRIC] };
+
+pub(crate) static VALUE: Table = Table { what: "a value", keys: &[METRIC] };
 
 pub(crate) static AGREES: Table = Table {
     what: "`agrees`",

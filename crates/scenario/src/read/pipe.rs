@@ -28,15 +28,15 @@ pub(crate) struct Context<'a> {
 
 /// Mappings in which a key is looked for, the one that goes before the others first.
 #[derive(Clone, Copy)]
-struct Layers<'a, 'b>(&'b [Fields<'a>]);
+pub(crate) struct Layers<'a, 'b>(pub(crate) &'b [Fields<'a>]);
 
 impl<'a> Layers<'a, '_> {
-    fn entry(&self, key: &str) -> Option<&'a Entry> {
+    pub(crate) fn entry(&self, key: &str) -> Option<&'a Entry> {
         self.0.iter().find_map(|fields| fields.entry(key))
     }
 
     /// Where a field of the pipe is written, by its path such as `loss.p13`.
-    fn find(&self, field: &str) -> Option<At> {
+    pub(crate) fn find(&self, field: &str) -> Option<At> {
         fn below(node: &Node, key: &str) -> Option<At> {
             let Value::Map(entries) = &node.value else { return None };
             let own = entries.iter().find(|entry| entry.key == key).map(|entry| entry.node.at);
@@ -48,7 +48,11 @@ impl<'a> Layers<'a, '_> {
         Some(below(node, rest).unwrap_or(node.at))
     }
 
-    fn with<T>(&self, key: &str, read: impl FnOnce(&'a Node) -> Result<T, Noted>) -> Result<Option<T>, Noted> {
+    pub(crate) fn with<T>(
+        &self,
+        key: &str,
+        read: impl FnOnce(&'a Node) -> Result<T, Noted>,
+    ) -> Result<Option<T>, Noted> {
         self.entry(key).map(|entry| read(&entry.node)).transpose()
     }
 }
@@ -171,7 +175,7 @@ fn rate(cx: Context<'_>, node: &Node) -> Result<Option<RateModel>, Noted> {
 }
 
 /// The rate of a model over a long time.
-fn mean_rate(model: &RateModel) -> Rate {
+pub(crate) fn mean_rate(model: &RateModel) -> Rate {
     let bits_per_second = match model {
         RateModel::Constant(rate) | RateModel::TokenBucket { rate, .. } => return *rate,
         RateModel::Opportunities(trace) => {
@@ -292,13 +296,16 @@ fn selector(notes: &Notes, node: &Node) -> Result<Selector, Noted> {
     let port = fields.with("port", |notes, node| fields::integer(notes, node, 0..=65_535));
     let dscp = fields.with("dscp", |notes, node| fields::integer(notes, node, 0..=63));
     let probability = fields.with("probability", fields::probability);
+    let flow_label = fields.with("flow-label", |notes, node| fields::integer(notes, node, 1..=0xf_ffff));
+    let spi = fields.with("spi", |notes, node| fields::integer(notes, node, 1..=u64::from(u32::MAX)));
     let headers = queue::Selector {
         source: source?,
         destination: destination?,
         protocol: protocol?,
         port: port?.map(|port| port as u16),
         dscp: dscp?.map(|dscp| dscp as u8),
-        ..queue::Selector::default()
+        flow_label: flow_label?.map(|label| label as u32),
+        spi: spi?.map(|spi| spi as u32),
     };
     let selector = Selector { headers, probability: probability? };
     if selector == Selector::default() {

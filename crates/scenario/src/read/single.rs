@@ -79,7 +79,11 @@ fn change_of(notes: &Notes, text: &str) -> Result<LinkChange, Noted> {
         ["branches", name, key, ..] => (*name, *key),
         _ => (link::Direction::MAIN, rest.first().copied().unwrap_or_default()),
     };
-    let config = config(if direction == Some("down") { &made.down } else { &made.up }, pipe);
+    let Some([up, down]) = made.packets() else {
+        let problem = Problem::new(at, "a line of characters cannot be changed like this");
+        return Err(notes.note(problem.remedy("change a link that carries packets")));
+    };
+    let config = config(if direction == Some("down") { down } else { up }, pipe);
     let change = match key {
         "rate" => Change::Rate(config.rate.clone()),
         "delay" => Change::Delay(config.delay.clone()),

@@ -9,6 +9,7 @@ use crate::read::keys;
 use crate::read::problem::{At, Noted, Notes, Problem};
 use crate::read::sweep::{self, SweptKey, Variant};
 use crate::read::yaml::{Node, Value};
+use crate::theory;
 
 /// What questions may refer to.
 pub(crate) struct Questions<'a> {
@@ -128,12 +129,32 @@ impl<'a> Questions<'a> {
 
     fn figure(&self, node: &'a Node) -> Result<Option<Figure>, Noted> {
         let fields = Fields::read(self.notes, node, &keys::FIGURE)?;
-        let x = self.numeric(fields.need("x")?);
+        let within = [Figure::TIME, Figure::PACKET_SIZE];
+        let x = fields.need("x").and_then(|node| match &node.value {
+            Value::Scalar(text) if within.contains(&text.as_str()) => Ok(text.clone()),
+            _ => self.numeric(node),
+        });
         let y = self.metric(fields.need("y")?);
         let series = self.axis(fields.need("series")?);
         let (x, y, series) = (x?, y?, series?);
+        let fitting: &[Metric] = match x.as_str() {
+            Figure::TIME => &Metric::OVER_TIME,
+            Figure::PACKET_SIZE => &Metric::BY_PACKET,
+            _ => &Metric::ALL,
+        };
+        if let Some(node) = fields.get("y").filter(|_| !fitting.contains(&y)) {
+            let problem = Problem::new(node.at, format!("`{}` cannot be drawn over `{x}`", y.name()));
+            let valid = fields::list(fitting.iter().map(|metric| metric.name()));
+            return Err(self.notes.note(problem.remedy(format!("choose one of {valid}"))));
+        }
+        let theory =
+            fields.with("theory", |notes, node| fields::choice(notes, node, "theory", &[(theory::PING_ALONE, ())]));
+        if let Some(node) = fields.get("theory").filter(|_| theory.is_ok() && y != Metric::RttP50) {
+            let problem = Problem::new(node.at, format!("`{}` tells the round-trip time of pings", theory::PING_ALONE));
+            return Err(self.notes.note(problem.remedy("write `y: rtt-p50`, or leave `theory` away")));
+        }
         let shown = [x.as_str(), series.as_str()];
-        let panels = match (fields.get("page"), fields.get("panels")) {
+        let mut panels = match (fields.get("page"), fields.get("panels")) {
             (Some(_), Some(panels)) => {
                 let problem = Problem::new(panels.at, "a figure has either `page` or `panels`");
                 return Err(self.notes.note(problem.remedy("leave one of them away")));
@@ -142,17 +163,23 @@ impl<'a> Questions<'a> {
             (None, Some(panels)) => self.panels(panels, &series, &shown)?,
             (None, None) => {
                 let title = format!("{} over {x}", y.name());
-                let panel = Panel { title, select: Selection::default(), omit: Vec::new() };
+                let panel = Panel { title, select: Selection::default(), omit: Vec::new(), curve: None };
                 self.told_apart(fields.at, &shown, &panel.select)?;
                 vec![panel]
             }
         };
+        if theory?.is_some() {
+            for panel in &mut panels {
+                panel.curve = Some(theory::curve());
+            }
+        }
         Ok((!panels.is_empty()).then_some(Figure { x, y, series, panels }))
     }
 
     /// One panel for each combination of the keys' values, the last key fastest.
     fn pages(&self, node: &'a Node, shown: &[&str]) -> Result<Vec<Panel>, Noted> {
-        let mut panels = vec![Panel { title: String::new(), select: Selection::default(), omit: Vec::new() }];
+        let mut panels =
+            vec![Panel { title: String::new(), select: Selection::default(), omit: Vec::new(), curve: None }];
         for node in fields::one_or_more(self.notes, node, "`page`")? {
             let key = self.axis(node)?;
             let Some(axis) = self.active.iter().find(|axis| axis.key == key) else {
@@ -194,7 +221,7 @@ impl<'a> Questions<'a> {
             }
             let Some(select) = select else { continue };
             self.told_apart(node.at, shown, &select)?;
-            panels.push(Panel { title, select, omit });
+            panels.push(Panel { title, select, omit, curve: None });
         }
         Ok(panels)
     }
@@ -221,7 +248,7 @@ impl<'a> Questions<'a> {
         let paper = fields::text(notes, fields.need("paper")?)?.trim().to_owned();
         let select = self.selection(fields.get("where"));
         let agrees = self.agrees(fields.need("agrees")?);
-        let kinds = ["decay", "converge", "cost", "lowest-share"];
+        let kinds = ["decay", "converge", "cost", "lowest-share", "value"];
         let mut said = kinds.iter().filter_map(|kind| fields.entry(kind));
         let (Some(kind), None) = (said.next(), said.next()) else {
             let problem = Problem::new(node.at, "a finding has exactly one rule");
@@ -265,6 +292,10 @@ impl<'a> Questions<'a> {
                 let pair = base.zip(variant);
                 let metric = metric(&fields)?;
                 Ok(pair.map(|(base, variant)| Rule::Cost { metric, key, base, variant }))
+            }
+            "value" => {
+                let fields = Fields::read(notes, node, &keys::VALUE)?;
+                Ok(Some(Rule::Value { metric: metric(&fields)? }))
             }
             _ => {
                 let fields = Fields::read(notes, node, &keys::LOWEST_SHARE)?;

@@ -1,10 +1,12 @@
-//! What both executors share of a cell: its links, and the shape of its record.
+//! What both executors share of a cell: how long it takes, and the shape of its record.
 
-use engine::{Graph, NodeId, Size, Span};
-use link::{ConfigError, Direction, DirectionConfig, PipeConfig, RateModel};
-use measure::{CellRecord, FlowRecord, Health, Observation, PipeRecord};
+use engine::{Size, Span};
+use link::{DirectionConfig, PipeConfig, RateModel};
+use measure::{CellRecord, FlowRecord, Health, Observation};
 
 use crate::plan::{Cell, Flow, TcpEngine, Traffic};
+use crate::run::links;
+use crate::topology::Topology;
 
 /// How long a cell waits for its connections. Linux tries again after 1, 2, 3, 4, 5 and 7 s, so that at
 /// 10 % loss both ways one connection in 50,000 is missed.
@@ -23,8 +25,12 @@ pub(crate) fn drain(cell: &Cell) -> Span {
         let pipes = direction.branches.iter().map(|branch| &branch.pipe).chain([&direction.pipe]);
         pipes.map(|pipe| passage(pipe, longest_packet)).try_fold(Span::ZERO, |longest, span| Some(longest.max(span?)))
     };
-    let directions = cell.links.iter().flat_map(|link| [&link.up, &link.down]);
-    let all = directions.map(slowest).try_fold(DRAIN_MARGIN, |sum, span| Some(sum + span?));
+    // What waits in an adapter or before a line is a matter of minutes.
+    let mut all = cell.links.iter().flat_map(|link| match (link.packets(), &link.adapters) {
+        (Some(ways), None) => ways.map(slowest),
+        _ => [None; 2],
+    });
+    let all = all.try_fold(DRAIN_MARGIN, |sum, span| Some(sum + span?));
     all.unwrap_or(DRAIN_LIMIT).min(DRAIN_LIMIT)
 }
 
@@ -44,29 +50,13 @@ fn passage(pipe: &PipeConfig, longest_packet: u64) -> Option<Span> {
     Some(waiting + pipe.delay.longest()?)
 }
 
-/// Adds a cell's links to a graph, both directions of each, with random streams by their names.
-///
-/// # Errors
-///
-/// A link that cannot be.
-pub(crate) fn directions(cell: &Cell, graph: &mut Graph) -> Result<Vec<[NodeId; 2]>, ConfigError> {
-    let mut nodes = Vec::new();
-    for link in &cell.links {
-        let [up_name, down_name] = direction_names(&link.name);
-        let [up, down] = [(up_name, &link.up), (down_name, &link.down)]
-            .map(|(name, config)| Direction::new(config, cell.seed, &name).map(|direction| graph.add(name, direction)));
-        nodes.push([up?, down?]);
-    }
-    Ok(nodes)
-}
-
-/// What a link's directions are called in the graph, and their random streams.
-pub(crate) fn direction_names(link: &str) -> [String; 2] {
-    ["up", "down"].map(|direction| format!("{link}.{direction}"))
-}
-
 /// The record of a cell, of which pipes, health and lateness are still to be filled in.
-pub(crate) fn record(cell: &Cell, observations: Vec<Observation>, own_tcp: &'static str) -> CellRecord {
+pub(crate) fn record(
+    cell: &Cell,
+    topology: &Topology,
+    observations: Vec<Observation>,
+    own_tcp: &'static str,
+) -> CellRecord {
     let mut histograms = Vec::new();
     let mut flows = Vec::new();
     for (flow, observation) in cell.flows.iter().zip(observations) {
@@ -75,7 +65,7 @@ pub(crate) fn record(cell: &Cell, observations: Vec<Observation>, own_tcp: &'sta
                 histograms.push((format!("{}.{kind}", flow.name), histogram.clone()));
             }
         }
-        flows.push(observation.into_record(named(cell, flow, own_tcp)));
+        flows.push(observation.into_record(named(cell, topology, flow, own_tcp)));
     }
     CellRecord {
         cell: cell.id,
@@ -85,13 +75,14 @@ pub(crate) fn record(cell: &Cell, observations: Vec<Observation>, own_tcp: &'sta
         seed: cell.seed,
         flows,
         pipes: Vec::new(),
+        adapters: Vec::new(),
         discarded: Vec::new(),
         health: Health::default(),
         histograms,
     }
 }
 
-fn named(cell: &Cell, flow: &Flow, own_tcp: &'static str) -> FlowRecord {
+fn named(cell: &Cell, topology: &Topology, flow: &Flow, own_tcp: &'static str) -> FlowRecord {
     let (protocol, engine, offered) = match &flow.traffic {
         Traffic::Tcp(tcp) => {
             let engine = if tcp.engine == TcpEngine::Iperf3 { "iperf3" } else { own_tcp };
@@ -101,6 +92,7 @@ fn named(cell: &Cell, flow: &Flow, own_tcp: &'static str) -> FlowRecord {
         Traffic::Ping(_) => ("ping", own_tcp, None),
         Traffic::Voice(voice) => ("voice", own_tcp, voice.rate()),
         Traffic::Pairs(_) => ("pairs", own_tcp, None),
+        Traffic::Call(call) => ("call", own_tcp, call.voice.rate()),
     };
     FlowRecord {
         flow: flow.name.clone(),
@@ -108,35 +100,10 @@ fn named(cell: &Cell, flow: &Flow, own_tcp: &'static str) -> FlowRecord {
         to: cell.sites[flow.to].clone(),
         protocol: protocol.into(),
         engine: engine.into(),
+        adapter: links::adapter_of(cell, topology, flow),
         offered_bit_s: offered.map(|rate| rate.bits_per_second() as f64),
         ..FlowRecord::default()
     }
-}
-
-/// What the links of a cell counted.
-pub(crate) fn pipes(cell: &Cell, graph: &Graph, directions: &[[NodeId; 2]]) -> Vec<PipeRecord> {
-    let mut records = Vec::new();
-    for (link, nodes) in cell.links.iter().zip(directions) {
-        for (node, name) in nodes.iter().zip(["up", "down"]) {
-            let Some(direction) = graph.element::<Direction>(*node) else { continue };
-            records.extend(direction.counters().map(|(pipe, counters)| PipeRecord {
-                link: link.name.clone(),
-                direction: name.into(),
-                pipe: pipe.to_owned(),
-                offered_packets: counters.offered.packets,
-                offered_bytes: counters.offered.bytes,
-                delivered_packets: counters.delivered.packets,
-                delivered_bytes: counters.delivered.bytes,
-                drops: counters.dropped().map(|(reason, count)| (reason.0.into(), count.packets)).collect(),
-                marked: counters.marked,
-                duplicated: counters.duplicated.packets,
-                corrupted: counters.corrupted,
-                queue_peak_packets: u64::from(counters.queue_most_packets),
-                queue_peak_bytes: counters.queue_most_bytes,
-            }));
-        }
-    }
-    records
 }
 
 #[cfg(test)]

@@ -11,20 +11,22 @@ use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use engine::{NodeId, Span};
+use engine::Span;
 use measure::event::{Machine, Session};
-use measure::{CellRecord, Discarded, Health, Observation, Quantiles};
+use measure::{AdapterRecord, CellRecord, Discarded, Health, Observation, Quantiles};
 use netio::clock::Epoch;
 use netio::cpu;
 use netio::endpoint::{EndpointError, Endpoints, Timing};
-use netio::executor::{AddError, CellReport, Dataplane, Options, Removed, Stopped};
+use netio::executor::{AddError, CellHandle, CellReport, Dataplane, Options, Removed, Stopped};
 
-use crate::plan::{Cell, Plan};
+use crate::plan::{Cell, Link, Plan};
 use crate::read::mean_delay;
 use crate::run::cell::{self, CONNECT_LIMIT};
+use crate::run::links::{self, AdapterCounts, LinkError, LinkNodes};
 use crate::run::schedule::{self, Governor, Jobs, Load, Queue, TOTAL_RATE, Waiting};
 use crate::run::talk;
 use crate::run::{Executor, Outcome, Results, RunError};
+use crate::topology::Topology;
 
 pub(crate) use iperf3::Iperf3Error;
 
@@ -47,7 +49,7 @@ pub enum CellError {
     Stopped(#[from] Stopped),
     /// A link that cannot be.
     #[error(transparent)]
-    Link(#[from] link::ConfigError),
+    Link(#[from] LinkError),
     /// A fault in the program itself.
     #[error("a cell's thread failed: {0}; this is a fault of narrows, please report it")]
     Panicked(String),
@@ -143,12 +145,15 @@ impl Testbed {
         let beside = self.running.fetch_add(1, Ordering::Relaxed) + 1;
         let outcome = self.measure(cell, built);
         let left = self.running.fetch_sub(1, Ordering::Relaxed);
-        let Measured { observations, ends, removed, directions } = outcome?;
+        let Measured { observations, ends, removed, links, adapters } = outcome?;
 
-        let mut record = cell::record(cell, observations, "own");
-        record.pipes = cell::pipes(cell, &removed.graph, &directions);
+        let mut record = cell::record(cell, &Topology::of(cell), observations, "own");
+        record.pipes = links::pipes(cell, &removed.graph, &links);
+        record.adapters = adapters;
         record.discarded = discarded(cell, &removed.report);
-        record.health = health(&removed.report, &record.discarded, started.elapsed());
+        let unmeant = record.discarded.iter().filter(|dropped| !links::drops_by_design(cell, &dropped.place));
+        let unmeant: Vec<_> = unmeant.cloned().collect();
+        record.health = health(&removed.report, &unmeant, started.elapsed());
         ends.judge(&mut record.health, started.elapsed());
         record.health.cells_beside = u32::try_from(beside.max(left)).unwrap_or(u32::MAX);
         if let Some(shares) = machine.and_then(|before| cpu::Machine::now()?.since(&before)) {
@@ -160,14 +165,16 @@ impl Testbed {
     }
 
     fn measure(&self, cell: &Cell, built: Built) -> Result<Measured, CellError> {
-        let Built { spec, applications, directions } = built;
+        let Built { spec, applications, links } = built;
         let handle = self.dataplane.add(spec)?;
         let (iperf3, own): (Vec<_>, Vec<_>) = cell.flows.iter().enumerate().partition(|(_, flow)| iperf3::is_for(flow));
         let own = own.into_iter().map(|(number, _)| build::flow_spec(cell, number, &applications)).collect();
         let others =
             iperf3.into_iter().zip(0..).map(|((_, flow), number)| iperf3::start(cell, flow, &applications, number));
         let others: Vec<_> = others.collect::<Result<_, _>>()?;
-        let ran = self.endpoints.run(own, timing(cell))?.wait()?;
+        let running = self.endpoints.run(own, timing(cell))?;
+        let adapters = adapters(cell, &links, &handle, &running)?;
+        let ran = running.wait()?;
         let mut own = ran.observations.into_iter().zip(ran.ends);
         let mut ends = Ends { cpu: ran.cpu, stalled: ran.stalls.total, overflowed: ran.overflowed };
         let mut others = others.into_iter();
@@ -184,7 +191,7 @@ impl Testbed {
             observation
         });
         let observations = observations.collect();
-        Ok(Measured { observations, ends, removed: handle.remove()?, directions })
+        Ok(Measured { observations, ends, removed: handle.remove()?, links, adapters })
     }
 }
 
@@ -193,7 +200,8 @@ struct Measured {
     observations: Vec<Observation>,
     ends: Ends,
     removed: Removed,
-    directions: Vec<[NodeId; 2]>,
+    adapters: Vec<AdapterRecord>,
+    links: Vec<LinkNodes>,
 }
 
 /// How the endpoints of a cell fared.
@@ -309,6 +317,26 @@ impl Watch {
     }
 }
 
+/// Waits for the measured time to pass, and gives what the adapters did in it.
+fn adapters(
+    cell: &Cell,
+    links: &[LinkNodes],
+    handle: &CellHandle,
+    running: &netio::endpoint::Running,
+) -> Result<Vec<AdapterRecord>, CellError> {
+    if links.iter().all(|link| link.adapters.is_none()) {
+        return Ok(Vec::new());
+    }
+    let Some(begun) = running.begun() else { return Ok(Vec::new()) };
+    let read = |after: Span| {
+        thread::sleep((begun + Duration::from(after)).saturating_duration_since(Instant::now()));
+        let links = links.to_vec();
+        handle.ask(move |graph| AdapterCounts::read(graph, &links))
+    };
+    let before = read(cell.warmup)?;
+    Ok(before.until(&read(cell.warmup + cell.duration)?, cell))
+}
+
 fn timing(cell: &Cell) -> Timing {
     Timing {
         connect: CONNECT_LIMIT,
@@ -322,16 +350,17 @@ fn timing(cell: &Cell) -> Timing {
 /// From when on a packet of the cell counts as late: what is little beside its links' delays does not
 /// spoil a figure.
 fn late_limit(cell: &Cell) -> Span {
-    let directions = cell.links.iter().flat_map(|link| [&link.up, &link.down]);
+    let directions = cell.links.iter().filter_map(Link::packets).flatten();
     let pipes = directions.flat_map(|way| way.branches.iter().map(|branch| &branch.pipe).chain([&way.pipe]));
-    let shortest = pipes.map(|pipe| mean_delay(&pipe.delay)).min().unwrap_or(Span::ZERO);
+    let lines = cell.links.iter().filter_map(Link::characters).flatten().map(|way| way.delay);
+    let shortest = pipes.map(|pipe| mean_delay(&pipe.delay)).chain(lines).min().unwrap_or(Span::ZERO);
     LATE_LEAST.max(Span::from_nanos(shortest.as_nanos() / LATE_PART))
 }
 
 /// What ended outside the links: at the wires, or in the executor.
 fn discarded(cell: &Cell, report: &CellReport) -> Vec<Discarded> {
     // The links' directions count their own, pipe by pipe.
-    let own = |place: &str| cell.links.iter().any(|link| cell::direction_names(&link.name).iter().any(|n| n == place));
+    let own = |place: &str| cell.links.iter().any(|link| links::way_names(&link.name).iter().any(|n| n == place));
     let others = report.drops.iter().filter(|dropped| !own(&dropped.place));
     others.map(|d| Discarded { place: d.place.clone(), reason: d.reason.0.into(), packets: d.packets }).collect()
 }

@@ -6,7 +6,7 @@ use std::num::NonZeroUsize;
 use engine::{Random, Rate, Span};
 use link::RateModel;
 
-use crate::plan::{Cell, Traffic};
+use crate::plan::{Cell, Link, Traffic};
 
 /// How many cells run side by side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -138,13 +138,16 @@ pub(crate) const TOTAL_RATE: u64 = 400_000_000;
 /// but no more than the links carry.
 #[must_use]
 pub(crate) fn rate(cell: &Cell) -> u64 {
-    let directions = cell.links.iter().flat_map(|link| [&link.up, &link.down]);
+    let directions = cell.links.iter().filter_map(Link::packets).flatten();
     let pipes = directions.flat_map(|way| way.branches.iter().map(|branch| &branch.pipe).chain([&way.pipe]));
-    let link = pipes.map(|pipe| top_rate(pipe.rate.as_ref())).max().unwrap_or(u64::MAX);
+    let lines = cell.links.iter().filter_map(Link::characters).flatten().map(|way| way.pace.bits_per_second());
+    let link = pipes.map(|pipe| top_rate(pipe.rate.as_ref())).chain(lines).max().unwrap_or(u64::MAX);
     let flows = cell.flows.iter().map(|flow| match &flow.traffic {
         Traffic::Tcp(tcp) => tcp.rate.map_or(u64::MAX, Rate::bits_per_second),
         Traffic::Udp(udp) => udp.rate.bits_per_second(),
         Traffic::Voice(voice) => voice.rate().map_or(0, Rate::bits_per_second),
+        // Voice; a call's signalling is little beside it.
+        Traffic::Call(call) => call.voice.rate().map_or(0, Rate::bits_per_second),
         Traffic::Ping(_) | Traffic::Pairs(_) => 0,
     });
     flows.fold(0, u64::saturating_add).min(link.saturating_mul(2))

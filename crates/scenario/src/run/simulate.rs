@@ -6,12 +6,15 @@ use std::ops::Range;
 use engine::{DropReason, Event, ExitId, Graph, NodeId, Outlet, Packet, Size, Span, Time};
 use hdrhistogram::Histogram;
 use measure::event::Session;
-use measure::{CellRecord, Discarded, Health, Observation, PacketCounts, Quantiles, Snapshot, delay_histogram};
+use measure::{
+    AdapterRecord, CellRecord, Discarded, Health, Observation, PacketCounts, Quantiles, Snapshot, delay_histogram,
+};
 use traffic::{Congestion, Host, HostConfig, HostFlow, NextHop, ProbeReceiver, Remote, Router, TcpSource, Tunnel};
 
 use crate::plan::{Cell, FIRST_PORT, Flow, Tcp, TcpEngine, Traffic};
 use crate::run::Executor;
 use crate::run::cell::{self, CONNECT_LIMIT};
+use crate::run::links::{self, AdapterCounts, LinkError, LinkNodes};
 use crate::run::talk;
 use crate::topology::{Topology, VNI};
 
@@ -36,7 +39,7 @@ pub enum SimulationError {
     },
     /// A link that cannot be.
     #[error(transparent)]
-    Link(#[from] link::ConfigError),
+    Link(#[from] LinkError),
 }
 
 /// How virtual time differs from a real run, for the record.
@@ -67,7 +70,7 @@ pub(crate) fn check(cells: &[Cell]) -> Result<(), SimulationError> {
     cells.iter().flat_map(|cell| &cell.flows).try_for_each(|flow| match &flow.traffic {
         Traffic::Tcp(Tcp { engine: TcpEngine::Iperf3, .. }) => Err(SimulationError::Iperf3 { flow: flow.name.clone() }),
         Traffic::Tcp(tcp) => congestion(flow, tcp).map(drop),
-        Traffic::Udp(_) | Traffic::Ping(_) | Traffic::Voice(_) | Traffic::Pairs(_) => Ok(()),
+        Traffic::Udp(_) | Traffic::Ping(_) | Traffic::Voice(_) | Traffic::Pairs(_) | Traffic::Call(_) => Ok(()),
     })
 }
 
@@ -96,7 +99,9 @@ struct World {
     graph: Graph,
     topology: Topology,
     hosts: Vec<NodeId>,
-    directions: Vec<[NodeId; 2]>,
+    links: Vec<LinkNodes>,
+    /// What the adapters did in the measured time, once it is over.
+    adapters: Vec<AdapterRecord>,
     flows: Vec<Ends>,
     outlet: Discards,
 }
@@ -130,11 +135,10 @@ impl World {
     fn build(cell: &Cell) -> Result<Self, SimulationError> {
         let topology = Topology::of(cell);
         let mut graph = Graph::new();
-        let directions = cell::directions(cell, &mut graph)?;
-        let hosts =
-            (0..cell.sites.len()).map(|site| add_site(&mut graph, cell, &topology, &directions, site)).collect();
+        let links = links::add(cell, &mut graph)?;
+        let hosts = (0..cell.sites.len()).map(|site| add_site(&mut graph, cell, &topology, &links, site)).collect();
         let flows = cell.flows.iter().map(|_| Ends::default()).collect();
-        Ok(Self { graph, topology, hosts, directions, flows, outlet: Discards::default() })
+        Ok(Self { graph, topology, hosts, links, flows, adapters: Vec::new(), outlet: Discards::default() })
     }
 
     /// Lets the connections of all flows that start with the cell be made. Returns when they stood,
@@ -168,6 +172,7 @@ impl World {
         later.sort_by_key(|&n| cell.flows[n].start);
         let mut later = later.into_iter().peekable();
         let mut snapshot = measured.start;
+        let mut begun = None;
         loop {
             while let Some(number) = later.next_if(|&n| start + cell.flows[n].start <= snapshot) {
                 self.graph.advance(start + cell.flows[number].start, &mut self.outlet);
@@ -175,6 +180,7 @@ impl World {
                 self.begin(cell, number, start, &measured);
             }
             self.graph.advance(snapshot, &mut self.outlet);
+            begun.get_or_insert_with(|| AdapterCounts::read(&self.graph, &self.links));
             for number in 0..cell.flows.len() {
                 self.snapshot(cell, number);
             }
@@ -183,14 +189,19 @@ impl World {
             }
             snapshot = (snapshot + cell.interval).min(measured.end);
         }
+        let ended = AdapterCounts::read(&self.graph, &self.links);
+        self.adapters = begun.map(|begun| begun.until(&ended, cell)).unwrap_or_default();
         self.graph.advance(measured.end + cell::drain(cell), &mut self.outlet);
         for (number, flow) in cell.flows.iter().enumerate() {
             self.read_logs(cell, number);
             self.collect(cell, number);
             let packets = self.packets(cell, number);
             let established = self.source(cell, number).map(|source| source.established);
+            let began = self.source(cell, number).and_then(|source| source.began);
+            let completed = self.receiving(cell, number).and_then(|sink| sink.completed);
             let observation = &mut self.flows[number].observation;
             observation.packets = packets.or(observation.packets);
+            observation.transfer = completed.zip(began).map(|(completed, began)| completed.since(began));
             if matches!(flow.traffic, Traffic::Tcp(_)) {
                 match established.flatten() {
                     Some(at) => observation.connect = Some(at.since(opened(flow, start))),
@@ -203,9 +214,10 @@ impl World {
 
     fn record(mut self, cell: &Cell) -> CellRecord {
         let flows: Vec<Observation> = self.flows.drain(..).map(|ends| ends.observation).collect();
-        let mut record = cell::record(cell, flows, "smoltcp");
-        record.pipes = cell::pipes(cell, &self.graph, &self.directions);
-        let links: Vec<NodeId> = self.directions.iter().flatten().copied().collect();
+        let mut record = cell::record(cell, &self.topology, flows, "smoltcp");
+        record.pipes = links::pipes(cell, &self.graph, &self.links);
+        record.adapters = std::mem::take(&mut self.adapters);
+        let links: Vec<NodeId> = self.links.iter().flat_map(|link| link.ways).collect();
         // The links' directions count their own, pipe by pipe.
         let others = self.outlet.0.iter().filter(|((node, _), _)| !links.contains(node));
         record.discarded = others
@@ -236,8 +248,9 @@ impl World {
                 let congestion = congestion(flow, tcp)?;
                 let remote = (to, port);
                 let (rate, write, dscp) = (tcp.rate, tcp.write.bytes(), flow.dscp);
-                let sink = self.host(flow.to).map(|host| host.tcp_sink(port));
-                let config = TcpSource { port: port + 30_000, remote, rate, write, congestion, dscp };
+                let transfer = tcp.transfer.map(Size::bytes);
+                let sink = self.host(flow.to).map(|host| host.tcp_sink(port, transfer));
+                let config = TcpSource { port: port + 30_000, remote, rate, write, transfer, congestion, dscp };
                 (self.host(flow.from).map(|host| host.tcp_source(config)), sink)
             }
             Traffic::Udp(udp) => {
@@ -253,6 +266,10 @@ impl World {
             }
             Traffic::Voice(voice) => self.talk(cell, number, talk::voice(cell, flow, voice)),
             Traffic::Pairs(pairs) => self.talk(cell, number, talk::pairs(cell, flow, pairs)),
+            Traffic::Call(call) => {
+                let addresses = [self.topology.application(flow.from), to];
+                self.talk(cell, number, talk::call(cell, flow, call, addresses))
+            }
         };
         self.flows[number].source = source;
         self.flows[number].sink = sink;
@@ -386,7 +403,7 @@ fn length(size: Size) -> usize {
 
 /// A site: its host, before it a tunnel if there is an overlay, and a router if there is more than
 /// one link. Returns the host.
-fn add_site(graph: &mut Graph, cell: &Cell, topology: &Topology, directions: &[[NodeId; 2]], number: usize) -> NodeId {
+fn add_site(graph: &mut Graph, cell: &Cell, topology: &Topology, links: &[LinkNodes], number: usize) -> NodeId {
     let site = &topology.sites[number];
     // With one link what faces it has the link end's Ethernet address; otherwise the router does.
     let ends = &site.ends;
@@ -428,8 +445,8 @@ fn add_site(graph: &mut Graph, cell: &Cell, topology: &Topology, directions: &[[
     };
     let outer = tunnel.map_or((host, 0), |tunnel| (tunnel, 1));
     if let ([(link, side)], false) = (ends.as_slice(), routed) {
-        graph.connect(outer, (directions[*link][*side], 0));
-        graph.connect((directions[*link][1 - side], 0), outer);
+        graph.connect(outer, links[*link].entry(*side));
+        graph.connect(links[*link].exit(*side), outer);
         return host;
     }
     let own = NextHop { to: site.address, port: 0, source: router_mac, destination: facing_mac };
@@ -443,8 +460,8 @@ fn add_site(graph: &mut Graph, cell: &Cell, topology: &Topology, directions: &[[
     graph.connect(outer, (router, 0));
     graph.connect((router, 0), outer);
     for (port, &(link, side)) in (1..).zip(ends) {
-        graph.connect((router, port), (directions[link][side], 0));
-        graph.connect((directions[link][1 - side], 0), (router, port));
+        graph.connect((router, port), links[link].entry(side));
+        graph.connect(links[link].exit(side), (router, port));
     }
     host
 }

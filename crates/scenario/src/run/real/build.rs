@@ -7,7 +7,7 @@
 
 use std::net::IpAddr;
 
-use engine::{ExitId, Graph, NodeId};
+use engine::{ExitId, Graph};
 use netio::SetupError;
 use netio::clock::Epoch;
 use netio::endpoint::{End, FlowKind, FlowSpec};
@@ -17,7 +17,8 @@ use netio::site::{Namespace, Net, Vxlan};
 
 use super::{CellError, late_limit};
 use crate::plan::{Cell, Traffic};
-use crate::run::{cell, talk};
+use crate::run::links::{self, LinkNodes};
+use crate::run::talk;
 use crate::topology::{Topology, VNI, host_prefix};
 
 /// A cell that is ready to be driven.
@@ -26,8 +27,8 @@ pub(super) struct Built {
     pub(super) spec: CellSpec,
     /// Where each site's applications stand.
     pub(super) applications: Vec<End>,
-    /// The links' directions, up and down.
-    pub(super) directions: Vec<[NodeId; 2]>,
+    /// The links' elements.
+    pub(super) links: Vec<LinkNodes>,
 }
 
 impl Built {
@@ -39,7 +40,7 @@ impl Built {
     pub(super) fn new(cell: &Cell) -> Result<Self, CellError> {
         let topology = Topology::of(cell);
         let mut graph = Graph::new();
-        let directions = cell::directions(cell, &mut graph)?;
+        let links = links::add(cell, &mut graph)?;
 
         let mut wires = Vec::new();
         let mut applications = Vec::new();
@@ -47,21 +48,15 @@ impl Built {
             let namespace = Namespace::new()?;
             let made = namespace.configure(|net| site_network(net, &topology, site))?;
             for (&(link, side), wire) in topology.sites[site].ends.iter().zip(made) {
-                // What comes from the first end goes up.
                 let exit = ExitId(link * 2 + side);
-                let arriving = directions[link][1 - side];
-                graph.connect_exit((arriving, 0), exit);
+                graph.connect_exit(links[link].exit(side), exit);
                 let name = format!("{} at {}", cell.links[link].name, cell.sites[site]);
-                wires.push(CellWire { name, wire, entry: (directions[link][side], 0), exit });
+                wires.push(CellWire { name, wire, entry: links[link].entry(side), exit });
             }
             let inside = if cell.path.vxlan { pod(&namespace, cell, &topology, site)? } else { namespace };
             applications.push(End { namespace: inside, address: topology.application(site) });
         }
-        Ok(Self {
-            applications,
-            directions,
-            spec: CellSpec { epoch: Epoch::now(), graph, wires, late: late_limit(cell) },
-        })
+        Ok(Self { applications, links, spec: CellSpec { epoch: Epoch::now(), graph, wires, late: late_limit(cell) } })
     }
 }
 
@@ -76,11 +71,20 @@ pub(super) fn flow_spec(cell: &Cell, number: usize, applications: &[End]) -> Flo
     let flow = &cell.flows[number];
     let datagrams = |ends| FlowKind::Datagrams { ends, ports: flow.udp_ports(number) };
     let kind = match &flow.traffic {
-        Traffic::Tcp(tcp) => FlowKind::Tcp { rate: tcp.rate, write: tcp.write, congestion: tcp.congestion.clone() },
+        Traffic::Tcp(tcp) => FlowKind::Tcp {
+            rate: tcp.rate,
+            write: tcp.write,
+            transfer: tcp.transfer,
+            congestion: tcp.congestion.clone(),
+        },
         Traffic::Udp(udp) => FlowKind::Udp { rate: udp.rate, size: udp.size },
         Traffic::Ping(ping) => FlowKind::Ping { interval: ping.interval, size: ping.size },
         Traffic::Voice(voice) => datagrams(talk::voice(cell, flow, voice)),
         Traffic::Pairs(pairs) => datagrams(talk::pairs(cell, flow, pairs)),
+        Traffic::Call(call) => {
+            let addresses = [applications[flow.from].address, applications[flow.to].address];
+            datagrams(talk::call(cell, flow, call, addresses))
+        }
     };
     let (from, to) = (applications[flow.from].clone(), applications[flow.to].clone());
     FlowSpec { from, to, start: flow.start, stop: flow.stop, dscp: flow.dscp, kind }

@@ -19,7 +19,7 @@ use netio::process;
 use super::{Built, CellError, late_limit};
 use crate::plan::{self, Cell, IpVersion, Path};
 use crate::read::link_changes;
-use crate::run::cell;
+use crate::run::links::{self, LinkNodes};
 
 /// A link to run by itself.
 #[derive(Debug)]
@@ -71,8 +71,8 @@ impl Live {
     /// See [`LiveError`].
     pub fn around(self, program: &[String], peer: Option<&str>) -> Result<(u8, Account), LiveError> {
         let cell = self.cell();
-        let Built { spec, applications, directions } = Built::new(&cell)?;
-        let link = Running::start(spec, directions[0], self.control)?;
+        let Built { spec, applications, links } = Built::new(&cell)?;
+        let link = Running::start(spec, links[0], self.control)?;
         let [ship, shore] = [&applications[0], &applications[1]];
         let failed = |program: &str| {
             let program = program.to_owned();
@@ -113,16 +113,16 @@ impl Live {
         let host = netio::sandbox::host_network().ok_or(LiveError::NeedsRoot)?;
         let cell = self.cell();
         let mut graph = Graph::new();
-        let directions = cell::directions(&cell, &mut graph).map_err(CellError::from)?;
+        let link = links::add(&cell, &mut graph).map_err(CellError::from)?[0];
         let mut wires = Vec::new();
         for (side, name) in interfaces.into_iter().enumerate() {
             let exit = ExitId(side);
-            graph.connect_exit((directions[0][1 - side], 0), exit);
+            graph.connect_exit(link.exit(side), exit);
             let wire = Wire::Packet(Packet::interface(host, name).map_err(CellError::from)?);
-            wires.push(CellWire { name: name.into(), wire, entry: (directions[0][side], 0), exit });
+            wires.push(CellWire { name: name.into(), wire, entry: link.entry(side), exit });
         }
         let spec = CellSpec { epoch: Epoch::now(), graph, wires, late: late_limit(&cell) };
-        let link = Running::start(spec, directions[0], self.control)?;
+        let link = Running::start(spec, link, self.control)?;
         while !netio::sandbox::interrupted() {
             thread::sleep(Duration::from_millis(50));
         }
@@ -149,12 +149,12 @@ impl Live {
 /// A link with its thread.
 struct Running {
     handle: Arc<CellHandle>,
-    directions: [NodeId; 2],
+    link: LinkNodes,
     _dataplane: Dataplane,
 }
 
 impl Running {
-    fn start(spec: CellSpec, directions: [NodeId; 2], control: Option<Listener>) -> Result<Self, CellError> {
+    fn start(spec: CellSpec, link: LinkNodes, control: Option<Listener>) -> Result<Self, CellError> {
         let dataplane = Dataplane::start(Options { spin: true, ..Options::default() })?;
         let handle = Arc::new(dataplane.add(spec)?);
         if let Some(control) = control {
@@ -163,24 +163,24 @@ impl Running {
             thread::spawn(move || {
                 control.serve(|lines| {
                     let handle = handle.upgrade().ok_or("the link is ending")?;
-                    change(&handle, directions, lines)
+                    change(&handle, link.ways, lines)
                 });
             });
         }
-        Ok(Self { handle, directions, _dataplane: dataplane })
+        Ok(Self { handle, link, _dataplane: dataplane })
     }
 
     fn end(self, cell: &Cell) -> Result<Account, CellError> {
-        let directions = [self.directions];
+        let links = [self.link];
         let (report, pipes) = match Arc::try_unwrap(self.handle) {
             Ok(handle) => {
                 let Removed { report, graph } = handle.remove()?;
-                (report, cell::pipes(cell, &graph, &directions))
+                (report, links::pipes(cell, &graph, &links))
             }
             // A request is being answered at this moment.
             Err(handle) => {
                 let cell = cell.clone();
-                (handle.report()?, handle.ask(move |graph| cell::pipes(&cell, graph, &directions))?)
+                (handle.report()?, handle.ask(move |graph| links::pipes(&cell, graph, &links))?)
             }
         };
         let pipes = pipes.iter().map(|pipe| {
