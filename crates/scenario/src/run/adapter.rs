@@ -20,7 +20,7 @@ use netio::port::line::{Address, Line, Settings};
 use netio::port::{Packet, Wire};
 
 pub use account::AdapterAccount;
-pub use replay::{Difference, ReplayError, Replayed, replay};
+pub use replay::{Difference, ReplayError, Replayed, replay, replay_recording};
 use tap::{About, Tap};
 
 /// An adapter to run by itself.
