@@ -201,7 +201,8 @@ fn two_adapters_join_two_lans() {
     let [first, second] = adapters.map(|adapter| ended(adapter, "INT"));
     for account in [&first, &second] {
         assert_eq!(account["session"]["begun"], 1, "{account}");
-        assert_eq!(account["receive"]["bad_frames"], 0, "{account}");
+        // One may open its device in the middle of a hello.
+        assert!(account["receive"]["bad_frames"].as_u64().unwrap() <= 1, "{account}");
         assert_eq!(account["device"]["refused"], 0, "{account}");
         assert_eq!(account["receive"]["crc"], 0, "{account}");
     }
