@@ -8,6 +8,7 @@ use engine::{Checksum, DropReason, Element, Event, Output, Packet, Port, Random,
 use queue::Queue;
 use wire::{ETHERNET_LEN, Headers, ethertype};
 
+use crate::cache::{CacheKind, FromLan, ReplyCache};
 use crate::class::{Class, Priority};
 use crate::clock::Clock;
 use crate::codec::Codec;
@@ -43,6 +44,7 @@ pub struct Adapter {
     pub(crate) pairs: SendPairs,
     pub(crate) flows: Flows,
     pub(crate) stations: Stations,
+    pub(crate) cache: ReplyCache,
     /// Real-time datagrams; with the schedule `fifo` all packets, in order.
     pub(crate) in_order: VecDeque<Waiting>,
     pub(crate) in_order_bytes: u64,
@@ -93,7 +95,8 @@ impl Adapter {
         Ok(Self {
             session: Session::new(config, &mut random("instance")),
             agreed: None,
-            codec: Codec::default(),
+            codec: Codec::new(config),
+            cache: ReplyCache::new(config.cache.clone()),
             pairs: SendPairs::new(retry),
             flows: Flows::new(config, clock.capacity(), clock.time_for(1), &mut random("flows")),
             stations: Stations::default(),
@@ -123,6 +126,8 @@ impl Adapter {
         counters.line.idle = self.clock.characters_in(self.line.idle);
         counters.flows = crate::FlowCounters { overdue: self.line.overdue, ..self.flows.counters() };
         counters.rohc = self.codec.counters;
+        counters.payload = self.codec.payload();
+        counters.cache = CacheKind::ALL.map(|kind| self.cache.counters(kind));
         counters.session = crate::SessionCounters { up: self.session.is_up(), ..self.session.counters };
         counters
     }
@@ -163,6 +168,15 @@ impl Adapter {
                 return self.discard(MALFORMED, packet, None);
             }
             packet.checksum = Checksum::Complete;
+        }
+        let Self { cache, outputs, spare, .. } = self;
+        let answered = cache.from_lan(now, &packet.bytes, &headers, |answer| {
+            let mut bytes = spare.pop().unwrap_or_default();
+            bytes.extend_from_slice(answer);
+            outputs.push_back(Output::Transmit { port: LAN, packet: Packet::new(bytes) });
+        });
+        if answered == FromLan::Answered {
+            return self.consume(packet);
         }
         // The launch time serves as the time of arrival until the packet is sent.
         packet.launch = now;
@@ -232,8 +246,9 @@ impl Adapter {
     pub(crate) fn meet(&mut self, agreed: Option<Agreed>) {
         // Until feedback can have had an effect: two frames each way and some.
         let round_trip = self.clock.time_for(512).max(Span::from_millis(100));
-        let rohc = agreed.as_ref().and_then(|agreed| agreed.rohc.as_ref());
-        self.codec.start(rohc, self.config.rohc.as_ref(), round_trip);
+        self.codec.start(agreed.as_ref(), &self.config, round_trip);
+        // The far side may be another one now.
+        self.cache.clear();
         self.agreed = agreed;
         self.pairs.reset();
         self.receiver.reset();
@@ -268,12 +283,18 @@ impl Adapter {
         self.spare.pop().unwrap_or_default()
     }
 
+    /// Keeps a buffer to be used again, unless there are enough.
+    pub(crate) fn keep(&mut self, mut buffer: Vec<u8>) {
+        if self.spare.len() < SPARE {
+            buffer.clear();
+            self.spare.push(buffer);
+        }
+    }
+
     /// Hands a packet back whose content is used; its buffer is kept if few are.
     pub(crate) fn consume(&mut self, mut packet: Packet) {
         if self.spare.len() < SPARE {
-            let mut buffer = core::mem::take(&mut packet.bytes);
-            buffer.clear();
-            self.spare.push(buffer);
+            self.keep(core::mem::take(&mut packet.bytes));
         }
         self.outputs.push_back(Output::Consume { packet });
     }

@@ -56,6 +56,11 @@ impl Priority {
     }
 }
 
+/// The class of a data priority of 0 to 3.
+pub(crate) const fn class_of(priority: usize) -> Class {
+    Class::ALL[Class::ALL.len() - 1 - priority]
+}
+
 impl<'de> Deserialize<'de> for Priority {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let priority = u8::deserialize(deserializer)?;

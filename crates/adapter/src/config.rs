@@ -143,8 +143,9 @@ pub struct Fragments {
     /// packet of a call may have to wait. 1ms to 10s; a frame never has over 251 B of body. Default
     /// 100ms.
     pub time: Span,
-    /// Least body of a fragment that does not end its packet, in bytes; 4 to 128. Default 16. If
-    /// less than that fits before the next real-time packet, the line is held back.
+    /// Least body of a fragment that does not end its packet, in bytes; 1 to 128. Default 4. If
+    /// less than that fits before the next real-time packet, the line is held back. Small fragments
+    /// are little use and still more than none: the time before a predicted packet has no other.
     pub least: u8,
 }
 
@@ -289,7 +290,7 @@ impl AdapterConfig {
         span("admission.silence", admission.silence, Span::from_secs(1), Span::from_secs(3600), "1s to 1h")?;
         number("admission.flows", admission.flows, 8, 4096, "8 to 4096")?;
         span("fragments.time", self.fragments.time, millis(1), Span::from_secs(10), "1ms to 10s")?;
-        number("fragments.least", self.fragments.least, 4, 128, "4 to 128")?;
+        number("fragments.least", self.fragments.least, 1, 128, "1 to 128")?;
         let queues = &self.queues;
         number("queues.real-time-packets", queues.real_time_packets, 1, 1024, "1 to 1024")?;
         number("queues.data-packets", queues.data_packets, 1, 65_536, "1 to 65536")?;
@@ -408,7 +409,7 @@ impl Default for Admission {
 
 impl Default for Fragments {
     fn default() -> Self {
-        Self { time: Span::from_millis(100), least: 16 }
+        Self { time: Span::from_millis(100), least: 4 }
     }
 }
 

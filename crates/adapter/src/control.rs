@@ -28,6 +28,8 @@ pub(crate) mod header {
 pub(crate) const VERSIONS: core::ops::RangeInclusive<u8> = 1..=1;
 
 const MAGIC: [u8; 2] = *b"NW";
+/// In the set of payload compressions: raw DEFLATE, packet by packet.
+const DEFLATE: u8 = 1;
 
 /// Who an adapter is, whom it heard, and what it offers.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -51,6 +53,8 @@ pub(crate) struct Offer {
     /// Longest packet it takes.
     pub(crate) largest_packet: u32,
     pub(crate) rohc: Option<RohcOffer>,
+    /// It inflates data packets.
+    pub(crate) inflates: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -66,6 +70,7 @@ mod option {
     pub(super) const LINE: u8 = 1;
     pub(super) const LARGEST_PACKET: u8 = 2;
     pub(super) const ROHC: u8 = 3;
+    pub(super) const PAYLOAD: u8 = 4;
 }
 
 impl Hello {
@@ -88,11 +93,15 @@ impl Hello {
             body.extend_from_slice(&[0, 0, u8::from(rohc.mode == RohcMode::Optimistic)]);
             profiles.for_each(|id| body.extend_from_slice(&id.to_be_bytes()));
         }
+        if self.offer.inflates {
+            body.extend_from_slice(&[option::PAYLOAD, 1, DEFLATE]);
+        }
     }
 
     /// Bytes of the body of a hello with this offer.
     pub(crate) fn size(offer: &Offer) -> usize {
-        13 + 7 + 6 + offer.rohc.as_ref().map_or(0, |rohc| 7 + 2 * rohc.profiles.count_ones() as usize)
+        let rohc = offer.rohc.as_ref().map_or(0, |rohc| 7 + 2 * rohc.profiles.count_ones() as usize);
+        13 + 7 + 6 + rohc + if offer.inflates { 3 } else { 0 }
     }
 
     /// Reads the body of a hello. Options that are not known are passed over; after the versions a
@@ -106,7 +115,7 @@ impl Hello {
         }
         let instance = u32::from_be_bytes(*instance);
         let heard = u32::from_be_bytes(*heard.first_chunk()?);
-        let mut offer = Offer { line: (0, 0), largest_packet: 1280, rohc: None };
+        let mut offer = Offer { line: (0, 0), largest_packet: 1280, rohc: None, inflates: false };
         while let Some((&[kind, length], rest)) = options.split_first_chunk::<2>() {
             let (value, rest) = rest.split_at_checked(usize::from(length))?;
             options = rest;
@@ -125,6 +134,7 @@ impl Hello {
                         profiles: ids.fold(0, |set, id| set | 1 << id),
                     });
                 }
+                option::PAYLOAD => offer.inflates = value.first()? & DEFLATE != 0,
                 _ => {}
             }
         }
@@ -139,7 +149,7 @@ mod tests {
 
     fn hello() -> Hello {
         let rohc = RohcOffer { max_cid: 15, mode: RohcMode::Optimistic, profiles: 0b101_1111 };
-        let offer = Offer { line: (9600, 10), largest_packet: 65_575, rohc: Some(rohc) };
+        let offer = Offer { line: (9600, 10), largest_packet: 65_575, rohc: Some(rohc), inflates: true };
         Hello { oldest: 1, newest: 1, up: false, instance: 0x0102_0304, heard: 0, offer }
     }
 
@@ -154,6 +164,7 @@ mod tests {
                 1, 5, 0, 0, 0x25, 0x80, 10, // line
                 2, 4, 0, 1, 0, 0x27, // largest packet
                 3, 17, 0, 15, 0, 0, 1, 0, 0, 0, 1, 0, 2, 0, 3, 0, 4, 0, 6, // ROHC
+                4, 1, 1, // payload compression
             ]
         );
         assert_eq!((Hello::read(&body), body.len()), (Some(hello()), Hello::size(&hello().offer)));

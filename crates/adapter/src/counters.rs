@@ -2,8 +2,10 @@
 
 use engine::DropReason;
 
+use crate::cache::{CacheCounters, CacheKind};
 use crate::class::Class;
 use crate::histogram::Histogram;
+use crate::payload::PayloadCounters;
 
 /// There is no session with the adapter at the other end, and the packet waited too long for one.
 pub const LINE_DOWN: DropReason = DropReason("line down");
@@ -64,6 +66,10 @@ pub struct Counters {
     pub flows: FlowCounters,
     /// Header compression, in the direction to the line.
     pub rohc: RohcCounters,
+    /// Payload compression, in the direction to the line.
+    pub payload: PayloadCounters,
+    /// What was answered on the near side, in the order of [`CacheKind::ALL`](crate::cache::CacheKind::ALL).
+    pub cache: [CacheCounters; CacheKind::ALL.len()],
     /// The session with the adapter at the other end.
     pub session: SessionCounters,
 }
@@ -88,9 +94,11 @@ pub struct LineCounters {
     pub real_time: u64,
     /// Characters of data packets: the (compressed) packets themselves.
     pub data: u64,
-    /// Characters of data fragments beyond that: framing, pair indices, explicit Ethernet headers,
-    /// CRC-32.
+    /// Characters of data fragments' framing: five a fragment, but for each packet's last.
     pub framing: u64,
+    /// Characters that a data packet costs once, however long it is: the framing of its last fragment,
+    /// index, explicit Ethernet header, CRC-32.
+    pub encapsulation: u64,
     /// Characters of control frames.
     pub control: u64,
     /// Time in which data waited and the line was held back for a predicted packet, in characters.
@@ -130,8 +138,12 @@ pub struct ReceiveCounters {
     pub crc: u64,
     /// Packets that named an Ethernet header this adapter does not know.
     pub unknown_pair: u64,
+    /// Packets whose payload could not be inflated.
+    pub inflation: u64,
     /// Packets whose header could not be decompressed.
     pub decompression: u64,
+    /// Packets from the line that only renew what was answered on the near side already.
+    pub kept: Count,
     /// Packets given to the LAN whole.
     pub delivered: Count,
 }
@@ -227,6 +239,8 @@ impl Counters {
             receive: ReceiveCounters::default(),
             flows: FlowCounters::default(),
             rohc: RohcCounters::default(),
+            payload: PayloadCounters::default(),
+            cache: Default::default(),
             session: SessionCounters::default(),
         }
     }
@@ -243,8 +257,9 @@ impl Counters {
         self.dropped.iter().find(|(other, _)| *other == reason).map(|(_, count)| *count).unwrap_or_default()
     }
 
-    /// How much of the line data got of what it was given: its payload as a share of that, its
-    /// framing, and the time held back. 1 if there was no data.
+    /// How well the line's time for data was used: data as a share of data, framing and time held back. 1
+    /// if there was no data. What a packet costs once is not in it, so that it is what one byte more of
+    /// a packet costs: the slope that packet pairs measure.
     #[must_use]
     pub fn efficiency(&self) -> f64 {
         let used = self.line.data + self.line.framing + self.line.held;

@@ -3,10 +3,12 @@
 use alloc::vec::Vec;
 
 use engine::{Output, Packet, Time};
-use wire::{ETHERNET_LEN, ethertype};
+use wire::{ETHERNET_LEN, Headers, ethertype};
 
 use crate::adapter::{Adapter, LAN};
-use crate::class::Priority;
+use crate::cache::FromLine;
+use crate::class::{Class, Priority, class_of};
+use crate::codec::DecodeError;
 use crate::control::{Hello, header};
 use crate::fragment::{Assembly, Taken};
 use crate::frame::{BadFrame, Deframer, MAX_BODY};
@@ -84,7 +86,7 @@ impl Adapter {
             (0x80..=0xbf, _) => {
                 let (header, prefix) = self.resolve(head & 0x3f, body, 0)?;
                 if let Some(header) = header {
-                    self.deliver(now, header, body.get(prefix..)?);
+                    self.deliver(now, Class::RealTime, header, body.get(prefix..)?);
                 }
                 Some(())
             }
@@ -151,7 +153,7 @@ impl Adapter {
             }
             Taken::Oversized => receive.oversized += 1,
             Taken::Crc => receive.crc += 1,
-            Taken::Whole(header, packet) => self.deliver(now, header, packet),
+            Taken::Whole(header, packet) => self.deliver(now, class_of(priority), header, packet),
         }
         self.receiver.assemblies[priority] = assembly;
         Some(())
@@ -170,11 +172,14 @@ impl Adapter {
     }
 
     /// A packet is whole: to the LAN with it.
-    fn deliver(&mut self, now: Time, header: Header, content: &[u8]) {
+    fn deliver(&mut self, now: Time, class: Class, header: Header, content: &[u8]) {
         let mut bytes = self.buffer();
         bytes.extend_from_slice(&header);
         let ethertype = u16::from_be_bytes([header[12], header[13]]);
-        let decoded = self.codec.decode(now, ethertype, content, &mut bytes);
+        let decoded = match class {
+            Class::RealTime => self.codec.decode(now, ethertype, content, &mut bytes),
+            Class::Data(_) => self.codec.decode_data(now, ethertype, content, &mut bytes),
+        };
         self.collect_feedback();
         let version = bytes.get(ETHERNET_LEN).map_or(0, |first| first >> 4);
         let fits = match ethertype {
@@ -183,13 +188,18 @@ impl Adapter {
             _ => true,
         };
         if decoded.is_err() || !fits {
-            self.counters.receive.decompression += 1;
-            bytes.clear();
-            self.spare.push(bytes);
-            return;
+            match decoded {
+                Err(DecodeError::Payload) => self.counters.receive.inflation += 1,
+                _ => self.counters.receive.decompression += 1,
+            }
+            return self.keep(bytes);
         }
         let [.., a, b, c, d, e, f, _, _] = header;
         self.stations.is_remote([a, b, c, d, e, f]);
+        if self.cache.from_line(now, &bytes, &Headers::parse(&bytes)) == FromLine::Keep {
+            self.counters.receive.kept.add(bytes.len() - ETHERNET_LEN);
+            return self.keep(bytes);
+        }
         self.counters.receive.delivered.add(bytes.len() - ETHERNET_LEN);
         let packet = Packet { launch: now, ..Packet::new(bytes) };
         self.outputs.push_back(Output::Transmit { port: LAN, packet });

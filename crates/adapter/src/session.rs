@@ -30,6 +30,8 @@ pub(crate) struct Agreed {
     pub(crate) largest_packet: usize,
     /// Header compression: what both have.
     pub(crate) rohc: Option<RohcOffer>,
+    /// Data packets may be deflated.
+    pub(crate) deflate: bool,
 }
 
 #[derive(Debug)]
@@ -74,6 +76,7 @@ impl Session {
                 mode: rohc.mode,
                 profiles: rohc.profiles.iter().fold(1, |set, profile| set | 1 << profile.id()),
             }),
+            inflates: config.payload.is_some(),
         };
         Self {
             times: config.session.clone(),
@@ -149,7 +152,8 @@ impl Session {
             // Profile 0x0000 is never left out (RFC 3095 5.1.1).
             profiles: ours.profiles & theirs.profiles | 1,
         });
-        Agreed { largest_packet: theirs.largest_packet as usize, rohc }
+        let deflate = self.offer.inflates && theirs.inflates;
+        Agreed { largest_packet: theirs.largest_packet as usize, rohc, deflate }
     }
 
     /// The hello that is to be sent now, if one is.

@@ -4,7 +4,7 @@ use engine::{Output, Packet, Span, Time};
 use wire::ETHERNET_LEN;
 
 use crate::adapter::{Adapter, LINE, Waiting};
-use crate::class::{Class, Priority};
+use crate::class::{Class, Priority, class_of};
 use crate::config::Schedule;
 use crate::control::header;
 use crate::counters::{COMPRESSION, LINE_DOWN};
@@ -47,6 +47,8 @@ enum Use {
     Data {
         /// Bytes of the packet itself.
         content: usize,
+        /// The last fragment of its packet.
+        last: bool,
     },
     Control,
 }
@@ -200,7 +202,7 @@ impl Adapter {
 
     /// Takes the next packet of a priority from its queue.
     fn fetch(&mut self, now: Time, priority: usize) -> bool {
-        let class = Class::ALL[Class::ALL.len() - 1 - priority];
+        let class = class_of(priority);
         loop {
             let (counters, outputs) = (&mut self.counters, &mut self.outputs);
             let sink = |reason, packet| crate::adapter::discard(counters, outputs, reason, packet, Some(class));
@@ -230,13 +232,13 @@ impl Adapter {
             }
             let prefix = out.len();
             let ethertype = u16::from_be_bytes([header[12], header[13]]);
-            codec.encode(now, ethertype, content, out).map_err(|_| ())?;
+            codec.encode_data(now, ethertype, content, out).map_err(|_| ())?;
             Ok(prefix)
         });
         if encoded.is_ok() {
             return true;
         }
-        let class = Class::ALL[Class::ALL.len() - 1 - priority];
+        let class = class_of(priority);
         if let Some(packet) = self.outgoing[priority].take() {
             self.discard(COMPRESSION, packet, Some(class));
         }
@@ -260,15 +262,14 @@ impl Adapter {
         if cut.last
             && let Some(mut packet) = self.outgoing[priority].take()
         {
-            let class = Class::ALL[Class::ALL.len() - 1 - priority];
+            let class = class_of(priority);
             self.counters.classes[class.index()].sent.add(packet.len() - ETHERNET_LEN);
             // The packet goes on as its last frame.
             core::mem::swap(&mut packet.bytes, &mut frame.bytes);
             core::mem::swap(&mut packet, &mut frame);
-            packet.bytes.clear();
-            self.spare.push(packet.bytes);
+            self.keep(packet.bytes);
         }
-        self.transmit(now, frame, Use::Data { content: cut.content });
+        self.transmit(now, frame, Use::Data { content: cut.content, last: cut.last });
         true
     }
 
@@ -285,15 +286,13 @@ impl Adapter {
         let encoded = self.codec.encode(now, ethertype, datagram, &mut content);
         let explicit: &[u8] = if index.is_some() { &[] } else { &header };
         if encoded.is_err() || explicit.len() + content.len() > MAX_BODY {
-            content.clear();
-            self.spare.push(content);
+            self.keep(content);
             return self.discard(COMPRESSION, packet, Some(class));
         }
         let whole = header::whole(index.unwrap_or(EXPLICIT));
         packet.bytes.clear();
         frame::encode(whole, &[explicit, &content], &mut packet.bytes);
-        content.clear();
-        self.spare.push(content);
+        self.keep(content);
         let before = self.line.real_time;
         // An explicit header is there at the start only: it says nothing of what the flow takes.
         if let Some(key) = key {
@@ -338,8 +337,7 @@ impl Adapter {
             // What garbage may stand before the first frame ends with a delimiter.
             frame.push(0);
             frame::encode(header::HELLO, &[&body], &mut frame);
-            body.clear();
-            self.spare.push(body);
+            self.keep(body);
         } else if let Some((index, generation)) = self.receiver.pairs.acknowledgement() {
             frame::encode(header::PAIR_ACK, &[&[index, generation]], &mut frame);
         } else if let Some(index) = self.receiver.pairs.report() {
@@ -354,7 +352,7 @@ impl Adapter {
             frame::encode(header::KEEP_ALIVE, &[], &mut frame);
         } else {
             // Only an opening that nobody uses any more was due.
-            self.spare.push(frame);
+            self.keep(frame);
             return;
         }
         self.transmit(now, Packet::new(frame), Use::Control);
@@ -374,9 +372,11 @@ impl Adapter {
                 line.real_time += length as u64;
                 self.line.real_time += end.since(start);
             }
-            Use::Data { content } => {
+            Use::Data { content, last } => {
                 line.data += content as u64;
-                line.framing += (length - content) as u64;
+                let framing = if last { 0 } else { OVERHEAD };
+                line.framing += framing as u64;
+                line.encapsulation += (length - content - framing) as u64;
             }
             Use::Control => line.control += length as u64,
         }

@@ -102,6 +102,7 @@ fn commands_mean_what_the_program_takes() {
             | Command::Compare(_)
             | Command::Profiles(_)
             | Command::Probe(_)
+            | Command::Rohc(_)
             | Command::Completions { .. }
             | Command::Man { .. } => {}
         }
@@ -142,6 +143,20 @@ fn scenarios_in_pages_decode() {
     let first = fs::read_to_string(root().join("scenarios/first.yaml")).unwrap();
     let shown = fs::read_to_string(root().join("docs/guide/src/first-steps.md")).unwrap();
     assert!(shown.contains(&first), "first-steps.md shows another first.yaml");
+}
+
+#[test]
+fn the_adapters_configuration_is_shown_as_it_is() {
+    let page = fs::read_to_string(root().join("docs/guide/src/adapter.md")).unwrap();
+    let [shown] = &blocks(&page, "yaml,adapter")[..] else { panic!("one configuration is shown") };
+    let shown = scenario::parse_adapter_config("adapter.md", shown).unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!(shown.rules.len(), 3);
+    assert_eq!(adapter::AdapterConfig { rules: Vec::new(), ..shown }, adapter::AdapterConfig::default());
+    // What the defaults write is all there is to write.
+    let keys = serde_json::to_value(adapter::AdapterConfig::default()).unwrap();
+    for key in keys.as_object().unwrap().keys() {
+        assert!(page.contains(&format!("\n{key}:")), "adapter.md leaves `{key}` out");
+    }
 }
 
 #[test]

@@ -56,7 +56,7 @@ fn listen(options: &PacketPair) -> Result<u8, Failure> {
         Err(error) => eprintln!("narrows: listening at UDP port {port} ({error})"),
     }
     listener.serve(options.timeout, |from| {
-        eprintln!("narrows: {} measures", SocketAddr::new(from.ip().to_canonical(), from.port()))
+        eprintln!("narrows: {} measures", SocketAddr::new(from.ip().to_canonical(), from.port()));
     })?;
     Ok(exit::DONE)
 }

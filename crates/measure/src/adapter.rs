@@ -26,8 +26,11 @@ pub struct AdapterRecord {
     pub real_time_line_bytes: u64,
     /// Of these, other datagrams themselves, after compression.
     pub data_line_bytes: u64,
-    /// Of these, what framed and cut other datagrams.
+    /// Of these, what framed the fragments of other datagrams, the last of each left out.
     pub framing_line_bytes: u64,
+    /// Of these, what another datagram costs once, however long it is: the framing of its last
+    /// fragment, index, explicit Ethernet header, CRC-32.
+    pub encapsulation_line_bytes: u64,
     /// Of these, the adapters' own frames.
     pub control_line_bytes: u64,
     /// Characters that were not sent while data waited: the line was held for a datagram foretold.
@@ -69,8 +72,9 @@ impl AdapterRecord {
         self.share_of_line(self.line_bytes)
     }
 
-    /// e: data's own characters over these, their framing, and the time the line was held back for
-    /// real-time datagrams while data waited.
+    /// e: data's own characters over these, the framing of fragments, and the time the line was held
+    /// back for real-time datagrams while data waited. What a datagram costs once is not in it: it
+    /// is the price of one byte more, which is what the slope of packet pairs measures.
     #[must_use]
     pub fn efficiency(&self) -> Option<f64> {
         let used = self.data_line_bytes + self.framing_line_bytes + self.held_line_bytes;

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{AdapterRecord, CellRecord, FlowRecord, Interval};
+use crate::{AdapterRecord, CellRecord, FlowRecord, Interval, PacketPoint};
 
 /// A metric of a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -59,6 +59,8 @@ pub enum Metric {
     CallSuccess,
     /// Time from the start of a transfer to its last byte (TCP).
     TransferTime,
+    /// Difference of the arrivals of a pair's packets (packet pairs; each by itself).
+    Separation,
 }
 
 /// The unit a metric is kept in.
@@ -76,7 +78,7 @@ pub enum Unit {
 
 impl Metric {
     /// Every metric, in the order of documentation.
-    pub const ALL: [Self; 25] = [
+    pub const ALL: [Self; 26] = [
         Self::Goodput,
         Self::Share,
         Self::Loss,
@@ -102,6 +104,7 @@ impl Metric {
         Self::SetupTime,
         Self::CallSuccess,
         Self::TransferTime,
+        Self::Separation,
     ];
 
     /// The name in scenario files.
@@ -127,6 +130,7 @@ impl Metric {
             Self::GapP50 => "gap-p50",
             Self::Header => "header",
             Self::PairAgreement => "pair-agreement",
+            Self::Separation => "separation",
             Self::JitterP99 => "jitter-p99",
             Self::Rating => "rating",
             Self::PairRate => "pair-rate",
@@ -136,7 +140,8 @@ impl Metric {
         }
     }
 
-    /// The column in `cells.csv`, with its unit; in `adapters.csv` for what is an adapter's.
+    /// The column in `cells.csv`, with its unit; in `adapters.csv` for what is an adapter's, in
+    /// `packets.csv` for what is a packet's.
     #[must_use]
     pub const fn column(self) -> &'static str {
         match self {
@@ -159,6 +164,7 @@ impl Metric {
             Self::GapP50 => "gap_p50_s",
             Self::Header => "header_mean_bytes",
             Self::PairAgreement => "pair_agreement_ratio",
+            Self::Separation => "separation_s",
             Self::JitterP99 => "jitter_p99_s",
             Self::Rating => "rating",
             Self::PairRate => "pair_rate_bit_s",
@@ -190,7 +196,8 @@ impl Metric {
             | Self::TransferTime
             | Self::RealTimeDelayP99
             | Self::QueueDelayP50
-            | Self::GapP50 => Unit::Second,
+            | Self::GapP50
+            | Self::Separation => Unit::Second,
             Self::Retransmits | Self::Rating | Self::Overdue | Self::Refused | Self::Header => Unit::Count,
         }
     }
@@ -230,12 +237,26 @@ impl Metric {
                 let adapter = adapter()?;
                 Some(flow.pairs.as_ref()?.rate_bit_s / (adapter.efficiency()? * adapter.left_bit_s()?))
             }
+            // Its packets have one each.
+            Self::Separation => None,
         }
     }
 
     /// The metrics that have a value for each interval of a flow.
     pub const OVER_TIME: [Self; 6] =
         [Self::Goodput, Self::Loss, Self::DelayP50, Self::Jitter, Self::RttP50, Self::Retransmits];
+
+    /// The metrics that a packet has of its own.
+    pub const BY_PACKET: [Self; 1] = [Self::Separation];
+
+    /// The metric's value for a packet, if it is one of [`BY_PACKET`](Self::BY_PACKET).
+    #[must_use]
+    pub fn of_packet(self, packet: &PacketPoint) -> Option<f64> {
+        match self {
+            Self::Separation => packet.separation_s,
+            _ => None,
+        }
+    }
 
     /// The metric's value in an interval, if it is one of [`OVER_TIME`](Self::OVER_TIME) and was
     /// measured.

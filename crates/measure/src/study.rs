@@ -81,7 +81,7 @@ pub enum Relation {
 /// A figure: panels of the same axes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Figure {
-    /// Axis along x; it must be numeric, or [`TIME`](Self::TIME).
+    /// Axis along x; it must be numeric, or [`TIME`](Self::TIME) or [`PACKET_SIZE`](Self::PACKET_SIZE).
     pub x: String,
     /// What is drawn along y.
     pub y: Metric,
@@ -94,6 +94,8 @@ pub struct Figure {
 impl Figure {
     /// As `x`: the measured time, in seconds; y is then drawn for each interval.
     pub const TIME: &str = "time";
+    /// As `x`: the size of single packets, in bytes; y is then drawn for each size.
+    pub const PACKET_SIZE: &str = "packet-size";
 }
 
 /// A curve by a formula, to be drawn beside what was measured.

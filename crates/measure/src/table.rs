@@ -195,6 +195,7 @@ fn adapter_line(cell: &CellRecord, adapter: &AdapterRecord) -> Line {
         .put("real_time_line_bytes", adapter.real_time_line_bytes)
         .put("data_line_bytes", adapter.data_line_bytes)
         .put("framing_line_bytes", adapter.framing_line_bytes)
+        .put("encapsulation_line_bytes", adapter.encapsulation_line_bytes)
         .put("control_line_bytes", adapter.control_line_bytes)
         .put("held_line_bytes", adapter.held_line_bytes)
         .put("real_time_packets", adapter.real_time_packets)
@@ -598,6 +599,7 @@ fn adapter(row: &Row) -> Result<AdapterRecord, RecordError> {
         real_time_line_bytes: row.get("real_time_line_bytes")?,
         data_line_bytes: row.get("data_line_bytes")?,
         framing_line_bytes: row.get("framing_line_bytes")?,
+        encapsulation_line_bytes: row.get("encapsulation_line_bytes")?,
         control_line_bytes: row.get("control_line_bytes")?,
         held_line_bytes: row.get("held_line_bytes")?,
         real_time_packets: row.get("real_time_packets")?,

@@ -179,9 +179,10 @@ fn every_metric_has_its_column() {
     Recorder::create(&scratch.0, &plan()).unwrap();
     let header = fs::read_to_string(scratch.0.join("cells.csv")).unwrap();
     let adapters = fs::read_to_string(scratch.0.join("adapters.csv")).unwrap();
+    let packets = fs::read_to_string(scratch.0.join("packets.csv")).unwrap();
     for metric in Metric::ALL {
         assert!(
-            [&header, &adapters].iter().any(|h| h.trim_end().split(',').any(|c| c == metric.column())),
+            [&header, &adapters, &packets].iter().any(|h| h.trim_end().split(',').any(|c| c == metric.column())),
             "{}",
             metric.column()
         );

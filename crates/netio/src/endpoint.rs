@@ -62,6 +62,8 @@ pub enum FlowKind {
         rate: Option<Rate>,
         /// Bytes in a write.
         write: Size,
+        /// Bytes in all, if it is a transfer.
+        transfer: Option<Size>,
         /// Congestion control (`TCP_CONGESTION`), at both ends.
         congestion: String,
     },

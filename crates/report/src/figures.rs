@@ -180,6 +180,7 @@ pub(crate) fn name(metric: Metric) -> String {
         Metric::QueueDelayP50 => "Forwarding queue delay, median",
         Metric::GapP50 => "Predicted gap length, median",
         Metric::Header => "Compressed header, mean bytes",
+        Metric::Separation => "Separation of a pair",
         Metric::PairAgreement => "Rate by packet pairs over e x (line less voice)",
         Metric::JitterP99 => "Jitter, 99th percentile",
         Metric::Rating => "Rating R (E-model)",

@@ -132,5 +132,5 @@ fn the_theory_of_a_ping_alone_is_its_bytes_at_the_lines_rate() {
         "  radio: {ends: [west, east], line: {baud: 9600}}",
         "sweep: {traffic.p.ping.size: [172B, 1472B]}\nfigures: [{x: time, y: share, series: flow}]\n",
     );
-    assert!(told.contains("is not measured in every interval"), "{told}");
+    assert!(told.contains("`share` cannot be drawn over `time`"), "{told}");
 }

@@ -28,22 +28,43 @@ pub trait Application: fmt::Debug + Send {
     /// When `send` is wanted next.
     fn deadline(&self) -> Option<Time>;
 
-    /// What was sent and what arrived.
-    fn log(&self) -> &Log;
+    /// What this end sent: in order of number, from 0, none missing.
+    fn sent(&self) -> &[Sent] {
+        &[]
+    }
+
+    /// What arrived here, in order of arrival.
+    fn received(&self) -> &[Received] {
+        &[]
+    }
+
+    /// The calls this end made, in order.
+    fn calls(&self) -> &[Call] {
+        &[]
+    }
+
+    /// When this end sent a message of a call again.
+    fn retransmissions(&self) -> &[Time] {
+        &[]
+    }
 }
 
-/// Most datagrams a log keeps each way. A plan does not let a flow send more; what arrives beyond
-/// it (copies that a link made) is not kept.
+/// A call, as its caller saw it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Call {
+    /// When the first invitation was sent.
+    pub invited: Time,
+    /// When its acceptance arrived.
+    pub answered: Option<Time>,
+    /// When all was over: released, refused or given up. Absent while it is under way.
+    pub ended: Option<Time>,
+    /// Whether the other end confirmed the release.
+    pub released: bool,
+}
+
+/// Most datagrams that are kept of a flow each way. A plan does not let a flow send more; what arrives
+/// beyond it (copies that a link made) is not kept.
 pub const LOG_LIMIT: usize = 1 << 18;
-
-/// What one end sent and received, kept at the harness's side: no clock crosses the line.
-#[derive(Clone, Debug, Default)]
-pub struct Log {
-    /// In order of number, from 0, none missing.
-    pub sent: Vec<Sent>,
-    /// In order of arrival.
-    pub received: Vec<Received>,
-}
 
 /// A datagram that was sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,28 +90,14 @@ pub struct Received {
     pub intact: bool,
 }
 
-impl Log {
-    /// Notes a datagram that was sent, and gives its number.
-    pub fn sent(&mut self, sent: Sent) -> u64 {
-        self.sent.push(sent);
-        self.sent.len() as u64 - 1
-    }
-
-    /// Notes a datagram that arrived.
-    pub fn received(&mut self, received: Received) {
-        if self.received.len() < LOG_LIMIT {
-            self.received.push(received);
-        }
-    }
-
-    /// The number of the next datagram to be sent.
-    #[must_use]
-    pub fn next(&self) -> u64 {
-        self.sent.len() as u64
+/// Keeps a datagram that arrived, up to [`LOG_LIMIT`].
+pub(crate) fn keep(log: &mut Vec<Received>, received: Received) {
+    if log.len() < LOG_LIMIT {
+        log.push(received);
     }
 }
 
-/// A datagram's way from one log to the other.
+/// A datagram's way from one end to the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Passage {
     /// Its number.

@@ -74,6 +74,8 @@ pub struct TcpSource {
     pub rate: Option<Rate>,
     /// Bytes in a write.
     pub write: u64,
+    /// Bytes in all, if it is a transfer; for as long as it may send if not.
+    pub transfer: Option<u64>,
     /// Congestion control.
     pub congestion: Congestion,
     /// Differentiated services code point.
@@ -139,13 +141,14 @@ impl Host {
         self.add(End::TcpSource { handle, config, throttle: None, left: 0 })
     }
 
-    /// Adds a TCP receiver that takes one connection on `port`.
-    pub fn tcp_sink(&mut self, port: u16) -> usize {
+    /// Adds a TCP receiver that takes one connection on `port`, and a transfer of so many bytes if it is
+    /// one.
+    pub fn tcp_sink(&mut self, port: u16, transfer: Option<u64>) -> usize {
         let mut socket = tcp_socket();
         let listening = socket.listen(port);
         debug_assert!(listening.is_ok(), "the socket is new and the port is not 0");
         let handle = self.sockets.add(socket);
-        self.add(End::TcpSink { handle })
+        self.add(End::TcpSink { handle, left: transfer })
     }
 
     /// Adds a sender of datagrams of `size` bytes at `rate`, both of UDP payload.
@@ -227,6 +230,8 @@ impl Host {
     fn add(&mut self, end: End) -> usize {
         self.flows.push(HostFlow {
             established: None,
+            began: None,
+            completed: None,
             sent_bytes: 0,
             sent_packets: 0,
             received_bytes: 0,

@@ -13,6 +13,7 @@ extern crate std;
 
 pub mod application;
 mod esp;
+mod filler;
 mod host;
 pub mod pairs;
 mod playout;
@@ -21,12 +22,14 @@ pub mod rating;
 mod router;
 mod rtp;
 mod service;
+pub mod sip;
 mod throttle;
 mod tunnel;
 mod voice;
 
-pub use application::{Application, LOG_LIMIT, Log, Passage};
+pub use application::{Application, Call, LOG_LIMIT, Passage};
 pub use esp::{ESP_LINK_DROPS, EspGateway, SecurityAssociation, esp_length, esp_room};
+pub use filler::fill;
 pub use host::{Congestion, Host, HostConfig, HostFlow, TcpSource};
 pub use playout::{Heard, listen};
 pub use probe::{Arrival, Counts, PROBE_LEN, Probe, ProbeReceiver};

@@ -12,7 +12,7 @@ use core::ops::Range;
 
 use engine::{Span, Time};
 
-use crate::application::{Application, Log, Passage, Received, Sent};
+use crate::application::{Application, Passage, Received, Sent, keep};
 
 mod message;
 mod slope;
@@ -56,19 +56,19 @@ impl PairsConfig {
 pub struct PairsSource {
     config: PairsConfig,
     sending: Range<Time>,
-    log: Log,
+    sent: Vec<Sent>,
 }
 
 impl PairsSource {
     /// A source that sends once it is told to begin.
     #[must_use]
     pub fn new(config: PairsConfig) -> Self {
-        Self { config, sending: Time::MAX..Time::MAX, log: Log::default() }
+        Self { config, sending: Time::MAX..Time::MAX, sent: Vec::new() }
     }
 
     /// When the next datagram is due; the second of a pair follows the first at once.
     fn due(&self) -> Option<Time> {
-        let pair = self.log.next() / 2;
+        let pair = self.sent.len() as u64 / 2;
         let due = self.sending.start + self.config.every.times(pair);
         (pair < self.config.pairs() && due < self.sending.end).then_some(due)
     }
@@ -83,10 +83,10 @@ impl Application for PairsSource {
 
     fn send(&mut self, now: Time, payload: &mut Vec<u8>) -> Option<usize> {
         self.due().filter(|due| *due <= now)?;
-        let (pair, second) = (self.log.next() / 2, self.log.next() % 2 == 1);
+        let (pair, second) = (self.sent.len() as u64 / 2, self.sent.len() as u64 % 2 == 1);
         let header = PairHeader { session: self.config.session, pair: pair as u16, second };
         header.write(self.config.payload(pair), self.config.zeros, payload);
-        self.log.sent(Sent { at: now, bytes: payload.len() as u32, first: !second });
+        self.sent.push(Sent { at: now, bytes: payload.len() as u32, first: !second });
         Some(0)
     }
 
@@ -94,8 +94,8 @@ impl Application for PairsSource {
         self.due()
     }
 
-    fn log(&self) -> &Log {
-        &self.log
+    fn sent(&self) -> &[Sent] {
+        &self.sent
     }
 }
 
@@ -103,14 +103,14 @@ impl Application for PairsSource {
 #[derive(Debug)]
 pub struct PairsSink {
     config: PairsConfig,
-    log: Log,
+    received: Vec<Received>,
 }
 
 impl PairsSink {
     /// The other end of a [`PairsSource`] of the same configuration.
     #[must_use]
     pub fn new(config: PairsConfig) -> Self {
-        Self { config, log: Log::default() }
+        Self { config, received: Vec::new() }
     }
 }
 
@@ -126,7 +126,7 @@ impl Application for PairsSink {
         let mut expected = Vec::new();
         header.write(self.config.payload(pair), self.config.zeros, &mut expected);
         let (number, bytes) = (pair * 2 + u64::from(header.second), datagram.len() as u32);
-        self.log.received(Received { number, at: now, bytes, intact: datagram == expected });
+        keep(&mut self.received, Received { number, at: now, bytes, intact: datagram == expected });
     }
 
     fn send(&mut self, _: Time, _: &mut Vec<u8>) -> Option<usize> {
@@ -137,8 +137,8 @@ impl Application for PairsSink {
         None
     }
 
-    fn log(&self) -> &Log {
-        &self.log
+    fn received(&self) -> &[Received] {
+        &self.received
     }
 }
 
@@ -183,11 +183,11 @@ mod tests {
         }
         assert_eq!(sent.len(), 12);
         assert_eq!(sent[..4], [(at(1_000), 12), (at(1_000), 12), (at(6_000), 352), (at(6_000), 352)]);
-        assert!(sink.log().received.iter().zip(0..).all(|(got, number)| got.number == number && got.intact));
+        assert!(sink.received().iter().zip(0..).all(|(got, number)| got.number == number && got.intact));
         let mut other = Vec::new();
         Message::Pair(PairHeader { session: 8, pair: 0, second: false }).write(&mut other);
         sink.receive(at(0), 0, &other);
-        assert_eq!(sink.log().received.len(), 12);
+        assert_eq!(sink.received().len(), 12);
     }
 
     #[test]

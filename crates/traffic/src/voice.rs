@@ -9,7 +9,7 @@ use core::ops::Range;
 use engine::{Random, Span, Time};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
-use crate::application::{Application, Log, Received, Sent, Unwrap, filler};
+use crate::application::{Application, Received, Sent, Unwrap, filler, keep};
 use crate::rating::Impairment;
 use crate::rtp::Rtp;
 
@@ -202,10 +202,12 @@ pub struct VoiceSource {
     config: VoiceConfig,
     speech: Speech,
     sending: Range<Time>,
+    /// When it was first told to begin: RTP's time stamps count from there.
+    origin: Option<Time>,
     /// Packet times since the start.
     slot: u64,
     talking: bool,
-    log: Log,
+    sent: Vec<Sent>,
 }
 
 impl VoiceSource {
@@ -213,7 +215,12 @@ impl VoiceSource {
     #[must_use]
     pub fn new(config: VoiceConfig) -> Self {
         let speech = Speech::new(&config);
-        Self { config, speech, sending: Time::MAX..Time::MAX, slot: 0, talking: false, log: Log::default() }
+        Self { config, speech, sending: Time::MAX..Time::MAX, origin: None, slot: 0, talking: false, sent: Vec::new() }
+    }
+
+    /// Sends nothing more until it is told to begin again.
+    pub(crate) fn stop(&mut self, now: Time) {
+        self.sending.end = self.sending.end.min(now);
     }
 
     fn due(&self) -> Time {
@@ -222,8 +229,12 @@ impl VoiceSource {
 }
 
 impl Application for VoiceSource {
+    /// May be called again when the last time is over, as for the next call: numbers go on, and a talk
+    /// spurt begins.
     fn begin(&mut self, sending: Range<Time>) {
-        self.sending = sending;
+        self.origin.get_or_insert(sending.start);
+        (self.sending, self.slot, self.talking) = (sending, 0, false);
+        self.speech.restart();
         self.skip_pauses();
     }
 
@@ -234,11 +245,12 @@ impl Application for VoiceSource {
         if due > now || due >= self.sending.end {
             return None;
         }
-        let number = self.log.next();
+        let number = self.sent.len() as u64;
         let first = !self.talking;
         if let Some(payload_type) = self.config.rtp {
             let (sequence, timestamp, ssrc) = self.config.origins();
-            let elapsed = u128::from(due.since(self.sending.start).as_nanos()) * u128::from(CLOCK) / 1_000_000_000;
+            let elapsed =
+                u128::from(due.since(self.origin.unwrap_or(due)).as_nanos()) * u128::from(CLOCK) / 1_000_000_000;
             let rtp = Rtp {
                 // RFC 3551 4.1: after a silence; a flow without silences has none.
                 marker: first && self.config.talk.is_some(),
@@ -250,7 +262,7 @@ impl Application for VoiceSource {
             payload.extend(rtp.bytes());
         }
         self.config.write(number, payload);
-        self.log.sent(Sent { at: now, bytes: payload.len() as u32, first });
+        self.sent.push(Sent { at: now, bytes: payload.len() as u32, first });
         self.talking = true;
         self.slot += 1;
         self.skip_pauses();
@@ -261,8 +273,8 @@ impl Application for VoiceSource {
         Some(self.due()).filter(|due| *due < self.sending.end)
     }
 
-    fn log(&self) -> &Log {
-        &self.log
+    fn sent(&self) -> &[Sent] {
+        &self.sent
     }
 }
 
@@ -287,13 +299,16 @@ struct Speech {
 
 impl Speech {
     fn new(config: &VoiceConfig) -> Self {
-        // It begins with a spurt.
         let random = Random::stream(config.seed, "voice.talk");
-        let mut speech = Self { talk: config.talk, random, talking: true, until: Span::ZERO };
-        if let Some(talk) = config.talk {
-            speech.until = speech.exponential(talk.spurt);
+        Self { talk: config.talk, random, talking: true, until: Span::ZERO }
+    }
+
+    /// Begins with a spurt.
+    fn restart(&mut self) {
+        self.talking = true;
+        if let Some(talk) = self.talk {
+            self.until = self.exponential(talk.spurt);
         }
-        speech
     }
 
     /// Asked for times that do not decrease.
@@ -318,14 +333,14 @@ impl Speech {
 pub struct VoiceSink {
     config: VoiceConfig,
     numbers: Unwrap,
-    log: Log,
+    received: Vec<Received>,
 }
 
 impl VoiceSink {
     /// The other end of a [`VoiceSource`] of the same configuration.
     #[must_use]
     pub fn new(config: VoiceConfig) -> Self {
-        Self { config, numbers: Unwrap::default(), log: Log::default() }
+        Self { config, numbers: Unwrap::default(), received: Vec::new() }
     }
 
     fn number(&mut self, datagram: &[u8]) -> Option<u64> {
@@ -351,7 +366,7 @@ impl Application for VoiceSink {
         self.config.write(number, &mut expected);
         let header = self.config.datagram() - self.config.payload;
         let intact = datagram.get(header..) == Some(&expected[..]);
-        self.log.received(Received { number, at: now, bytes: datagram.len() as u32, intact });
+        keep(&mut self.received, Received { number, at: now, bytes: datagram.len() as u32, intact });
     }
 
     fn send(&mut self, _: Time, _: &mut Vec<u8>) -> Option<usize> {
@@ -362,8 +377,8 @@ impl Application for VoiceSink {
         None
     }
 
-    fn log(&self) -> &Log {
-        &self.log
+    fn received(&self) -> &[Received] {
+        &self.received
     }
 }
 
@@ -427,8 +442,8 @@ mod tests {
                 sink.receive(at, 0, &payload);
             }
             sink.receive(second(20_001), 0, &[1]);
-            let seen = &sink.log().received;
-            assert_eq!(seen.len(), source.log().sent.len());
+            let seen = sink.received();
+            assert_eq!(seen.len(), source.sent().len());
             assert!(seen.iter().zip(0..).all(|(got, number)| got.number == number && got.intact == (number != 5)));
         }
     }

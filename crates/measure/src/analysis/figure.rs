@@ -1,5 +1,7 @@
 //! The lines of figures.
 
+use std::collections::BTreeMap;
+
 use crate::analysis::{Analysis, Group};
 use crate::statistics::{median, range};
 use crate::{Figure, Metric, Panel};
@@ -21,9 +23,13 @@ pub struct Series {
 #[must_use]
 pub fn series(figure: &Figure, panel: &Panel, analysis: &Analysis) -> Vec<Series> {
     let mut lines: Vec<(Series, Vec<&Group>)> = Vec::new();
-    let over_time = figure.x == Figure::TIME;
+    let within = match figure.x.as_str() {
+        Figure::TIME => Some(over_intervals as fn(&Group, Metric) -> Vec<Point>),
+        Figure::PACKET_SIZE => Some(over_sizes as fn(&Group, Metric) -> Vec<Point>),
+        _ => None,
+    };
     for group in analysis.groups.iter().filter(|g| g.is_in(&panel.select)) {
-        let on_axis = over_time || group.number_of(&figure.x).is_some();
+        let on_axis = within.is_some() || group.number_of(&figure.x).is_some();
         let Some(label) = group.label_of(&figure.series).filter(|_| on_axis) else { continue };
         match lines.iter_mut().find(|(series, _)| series.label == label) {
             Some((_, groups)) => groups.push(group),
@@ -35,8 +41,8 @@ pub fn series(figure: &Figure, panel: &Panel, analysis: &Analysis) -> Vec<Series
         }
     }
     for (series, groups) in &mut lines {
-        if over_time {
-            (series.points, series.bands) = groups.iter().flat_map(|group| over_intervals(group, figure.y)).unzip();
+        if let Some(points) = within {
+            (series.points, series.bands) = groups.iter().flat_map(|group| points(group, figure.y)).unzip();
             continue;
         }
         let x = |group: &&Group| group.number_of(&figure.x).unwrap_or_default();
@@ -50,7 +56,12 @@ pub fn series(figure: &Figure, panel: &Panel, analysis: &Analysis) -> Vec<Series
         points: curve.points.iter().map(|(x, y)| (*x, Some(*y))).collect(),
         bands: vec![None; curve.points.len()],
     });
-    lines.into_iter().map(|(series, _)| series).filter(|series| !over_time || has_values(series)).chain(curve).collect()
+    lines
+        .into_iter()
+        .map(|(series, _)| series)
+        .filter(|series| within.is_none() || has_values(series))
+        .chain(curve)
+        .collect()
 }
 
 /// Whether there is anything to draw: the other flows of a cell have no such metric over time.
@@ -60,6 +71,18 @@ fn has_values(series: &Series) -> bool {
 
 /// A point of a line, and its band.
 type Point = ((f64, Option<f64>), Option<(f64, f64)>);
+
+/// The metric of single packets by their sizes.
+fn over_sizes(group: &Group, metric: Metric) -> Vec<Point> {
+    let mut sizes: BTreeMap<u64, Vec<f64>> = BTreeMap::new();
+    for packet in group.repeats.iter().flat_map(|(_, flow)| &flow.series) {
+        if let Some(value) = metric.of_packet(packet) {
+            sizes.entry(packet.bytes).or_default().push(value);
+        }
+    }
+    let points = sizes.into_iter();
+    points.map(|(size, values)| ((size as f64, median(&values)), range(&values).filter(|_| values.len() > 1))).collect()
+}
 
 /// The metric in each interval, at the interval's end.
 fn over_intervals(group: &Group, metric: Metric) -> Vec<Point> {

@@ -84,6 +84,6 @@ pub(super) fn send(
 /// Whether all has arrived and nobody means to send any more.
 pub(super) fn is_complete(ends: &[Box<dyn Application>; 2]) -> bool {
     let [first, second] = ends;
-    let arrived = |from: &dyn Application, to: &dyn Application| to.log().received.len() >= from.log().sent.len();
+    let arrived = |from: &dyn Application, to: &dyn Application| to.received().len() >= from.sent().len();
     ends.iter().all(|end| end.deadline().is_none()) && arrived(&**first, &**second) && arrived(&**second, &**first)
 }

@@ -6,8 +6,9 @@ use std::mem::MaybeUninit;
 use std::net::{IpAddr, SocketAddr};
 use std::ops::Range;
 use std::os::fd::{AsFd, AsRawFd};
+use std::sync::LazyLock;
 
-use engine::{Rate, Span, Time};
+use engine::{Rate, Size, Span, Time};
 use hdrhistogram::Histogram;
 use measure::{Observation, PacketCounts, Snapshot, delay_histogram};
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
@@ -26,8 +27,8 @@ use crate::waiting::Epoll;
 const FIRST_PORT: u16 = 5001;
 /// System calls a flow makes in a row before others have their turn.
 const TURN: usize = 32;
-/// What is written: its content does not matter, and its length bounds one system call.
-static ZEROS: [u8; 128 << 10] = [0; 128 << 10];
+/// What is written; its length bounds one system call.
+static BLOCK: LazyLock<Vec<u8>> = LazyLock::new(|| filled(128 << 10));
 /// How often TCP's round-trip estimate is sampled.
 const SAMPLE: Span = Span::from_millis(100);
 
@@ -37,6 +38,8 @@ pub(super) struct Flow {
     number: u16,
     sockets: Sockets,
     opened: Time,
+    /// When the first byte of a stream was written.
+    began: Option<Time>,
     /// When it may send; empty until it begins.
     sending: Range<Time>,
     measured: Range<Time>,
@@ -116,6 +119,7 @@ impl Flow {
             number,
             sockets,
             opened: Time::ZERO,
+            began: None,
             sending: Time::MAX..Time::MAX,
             measured: Time::MAX..Time::MAX,
             throttle: None,
@@ -197,9 +201,9 @@ impl Flow {
     /// Sends what is due. True if there may be more.
     pub(super) fn send(&mut self, clock: &Epoch) -> bool {
         match &mut self.spec.kind {
-            FlowKind::Tcp { rate, write, .. } => {
-                let (rate, write) = (*rate, write.bytes());
-                self.send_stream(clock.time(), rate, write)
+            FlowKind::Tcp { rate, write, transfer, .. } => {
+                let (rate, write, transfer) = (*rate, write.bytes(), transfer.map(Size::bytes));
+                self.send_stream(clock.time(), rate, write, transfer)
             }
             FlowKind::Udp { size, .. } => {
                 let size = size.bytes();
@@ -228,6 +232,12 @@ impl Flow {
             (Sockets::Tcp { state: TcpState::New, .. }, _) => Some(self.sending.start),
             // A block that is under way waits for the socket, not for the clock.
             (Sockets::Tcp { state: TcpState::Connected { block: 1.. }, .. }, _) => None,
+            // A transfer that is written has nothing left to do.
+            (_, FlowKind::Tcp { transfer: Some(transfer), .. })
+                if self.throttle.as_ref().is_some_and(|throttle| throttle.written() >= transfer.bytes()) =>
+            {
+                None
+            }
             (_, FlowKind::Datagrams { ends, .. }) => ends.iter().filter_map(|end| end.deadline()).min(),
             (_, FlowKind::Ping { interval, .. }) => {
                 Some(self.sending.start + interval.times(self.sent_packets)).filter(|at| *at < self.sending.end)
@@ -356,7 +366,15 @@ impl Flow {
         for _ in 0..TURN {
             match discard(sink) {
                 Ok(0) => return false,
-                Ok(length) => self.received_bytes += length as u64,
+                Ok(length) => {
+                    self.received_bytes += length as u64;
+                    if let FlowKind::Tcp { transfer: Some(transfer), .. } = &self.spec.kind
+                        && self.received_bytes >= transfer.bytes()
+                        && self.observation.transfer.is_none()
+                    {
+                        self.observation.transfer = self.began.map(|began| now.since(began));
+                    }
+                }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return false,
                 Err(error) => {
                     self.fail(format!("cannot receive: {error}"));
@@ -367,7 +385,7 @@ impl Flow {
         true
     }
 
-    fn send_stream(&mut self, now: Time, rate: Option<Rate>, write: u64) -> bool {
+    fn send_stream(&mut self, now: Time, rate: Option<Rate>, write: u64, transfer: Option<u64>) -> bool {
         self.sample(now);
         let Sockets::Tcp { source, state, .. } = &mut self.sockets else { return false };
         if *state == TcpState::New && self.sending.start <= now {
@@ -379,15 +397,20 @@ impl Flow {
             return false;
         }
         let throttle = self.throttle.get_or_insert_with(|| Throttle::new(rate, now));
+        self.began.get_or_insert(now);
         for _ in 0..TURN {
             if *block == 0 {
                 if throttle.ready_at() > now {
                     return false;
                 }
-                *block = write;
+                let rest = transfer.map_or(u64::MAX, |transfer| transfer - throttle.written());
+                *block = write.min(rest);
+                if rest == 0 {
+                    return false;
+                }
             }
-            let length = usize::try_from(*block).unwrap_or(usize::MAX).min(ZEROS.len());
-            match source.send(&ZEROS[..length]) {
+            let length = usize::try_from(*block).unwrap_or(usize::MAX).min(BLOCK.len());
+            match source.send(&BLOCK[..length]) {
                 Ok(taken) => {
                     *block -= taken as u64;
                     throttle.wrote(taken as u64);
@@ -463,7 +486,7 @@ impl Flow {
     }
 
     fn send_datagrams(&mut self, clock: &Epoch, size: u64) -> bool {
-        let mut payload = vec![0; usize::try_from(size).unwrap_or(PROBE_LEN).max(PROBE_LEN)];
+        let mut payload = filled(usize::try_from(size).unwrap_or(PROBE_LEN).max(PROBE_LEN));
         for _ in 0..TURN {
             let Some(throttle) = &mut self.throttle else { return false };
             let at = throttle.ready_at();
@@ -482,7 +505,7 @@ impl Flow {
             return false;
         }
         let size = usize::try_from(size).unwrap_or(PROBE_LEN).max(PROBE_LEN);
-        let mut message = vec![0; ECHO_LEN + size];
+        let mut message = filled(ECHO_LEN + size);
         let echo = Echo { reply: false, identifier: self.number, sequence: self.sent_packets as u16 };
         message[..ECHO_LEN].copy_from_slice(&echo.to_bytes(self.spec.to.address.is_ipv6()));
         self.send_probe(clock, &mut message, ECHO_LEN);
@@ -630,4 +653,10 @@ fn icmp(from: IpAddr, to: IpAddr, dscp: u8) -> io::Result<Socket> {
     socket.connect(&SocketAddr::from((to, 0)).into())?;
     crate::arrival::stamp_arrivals(&socket.as_fd())?;
     Ok(socket)
+}
+
+fn filled(length: usize) -> Vec<u8> {
+    let mut bytes = vec![0; length];
+    traffic::fill(&mut bytes);
+    bytes
 }

@@ -17,6 +17,8 @@ use traffic::{PROBE_LEN, SERVICES};
 const DEFAULT_WRITE: Span = Span::from_millis(100);
 /// Largest write in bytes.
 const MOST_WRITE: u64 = 16 << 20;
+/// Largest transfer in bytes.
+const MOST_TRANSFER: u64 = 1 << 40;
 /// Most flows of a cell: each has ports of its own, in blocks of this many.
 const MOST_FLOWS: usize = 1_000;
 
@@ -156,7 +158,7 @@ impl Decoder<'_> {
             let choices: Vec<_> = SERVICES.iter().map(|service| (service.name, service.rate)).collect();
             fields::choice(notes, node, "service", &choices)
         })?;
-        let kinds = ["tcp", "udp", "ping", "voice", "pairs"];
+        let kinds = ["tcp", "udp", "ping", "voice", "call", "pairs"];
         let mut said = kinds.iter().filter_map(|kind| fields.entry(kind));
         let (first, second) = (said.next(), said.next());
         match (service, first, second) {
@@ -166,13 +168,16 @@ impl Decoder<'_> {
             (None, Some(entry), None) if entry.key == "voice" => {
                 self.voice(&entry.node, path, number, whole).map(Traffic::Voice)
             }
+            (None, Some(entry), None) if entry.key == "call" => {
+                self.call(&entry.node, path, number, whole).map(Traffic::Call)
+            }
             (None, Some(entry), None) if entry.key == "pairs" => {
                 self.pairs(&entry.node, path, number, whole).map(Traffic::Pairs)
             }
             (None, Some(entry), None) => self.ping(&entry.node, path).map(Traffic::Ping),
             (None, None, _) => {
                 let problem = Problem::new(fields.at, "this traffic entry does not say what is sent");
-                Err(notes.note(problem.remedy("give one of `service`, `tcp`, `udp`, `ping`, `voice`, `pairs`")))
+                Err(notes.note(problem.remedy("give one of `service`, `tcp`, `udp`, `ping`, `voice`, `call`, `pairs`")))
             }
             (_, Some(entry), second) => {
                 let at = second.unwrap_or(entry).key_at;
@@ -205,7 +210,13 @@ impl Decoder<'_> {
             // iperf3's default.
             (None, None) => Ok(Size::from_bytes(128 << 10)),
         };
-        Ok(Tcp { rate, write: write?, congestion: congestion?.to_owned(), engine: engine? })
+        let transfer = get("transfer").map(|node| fields::size(notes, node, 1..=MOST_TRANSFER)).transpose();
+        let engine = engine?;
+        if let (Some(node), TcpEngine::Iperf3) = (get("transfer"), engine) {
+            let problem = Problem::new(node.at, "iperf3 sends for a time here, not a number of bytes");
+            return Err(notes.note(problem.remedy("leave `transfer` away, or use `engine: own`")));
+        }
+        Ok(Tcp { rate, write: write?, congestion: congestion?.to_owned(), transfer: transfer?, engine })
     }
 
     /// The bytes of a write: a size, or what a time takes at the rate.

@@ -129,17 +129,23 @@ impl<'a> Questions<'a> {
 
     fn figure(&self, node: &'a Node) -> Result<Option<Figure>, Noted> {
         let fields = Fields::read(self.notes, node, &keys::FIGURE)?;
+        let within = [Figure::TIME, Figure::PACKET_SIZE];
         let x = fields.need("x").and_then(|node| match &node.value {
-            Value::Scalar(text) if text == Figure::TIME => Ok(Figure::TIME.to_owned()),
+            Value::Scalar(text) if within.contains(&text.as_str()) => Ok(text.clone()),
             _ => self.numeric(node),
         });
         let y = self.metric(fields.need("y")?);
         let series = self.axis(fields.need("series")?);
         let (x, y, series) = (x?, y?, series?);
-        if let Some(node) = fields.get("y").filter(|_| x == Figure::TIME && !Metric::OVER_TIME.contains(&y)) {
-            let problem = Problem::new(node.at, format!("`{}` is not measured in every interval", y.name()));
-            let valid = fields::list(Metric::OVER_TIME.iter().map(|metric| metric.name()));
-            return Err(self.notes.note(problem.remedy(format!("over time choose one of {valid}"))));
+        let fitting: &[Metric] = match x.as_str() {
+            Figure::TIME => &Metric::OVER_TIME,
+            Figure::PACKET_SIZE => &Metric::BY_PACKET,
+            _ => &Metric::ALL,
+        };
+        if let Some(node) = fields.get("y").filter(|_| !fitting.contains(&y)) {
+            let problem = Problem::new(node.at, format!("`{}` cannot be drawn over `{x}`", y.name()));
+            let valid = fields::list(fitting.iter().map(|metric| metric.name()));
+            return Err(self.notes.note(problem.remedy(format!("choose one of {valid}"))));
         }
         let theory =
             fields.with("theory", |notes, node| fields::choice(notes, node, "theory", &[(theory::PING_ALONE, ())]));

@@ -261,13 +261,15 @@ fn difference(before: &adapter::Counters, after: &adapter::Counters) -> AdapterR
         classes.map(|class| of(&after.class(class).sent) - of(&before.class(class).sent)).sum()
     };
     let (real_time, data) = (line(|l| l.real_time), line(|l| l.data));
-    let (framing, control) = (line(|l| l.framing), line(|l| l.control));
+    let (framing, once, control) = (line(|l| l.framing), line(|l| l.encapsulation), line(|l| l.control));
+    let answered = |counters: &adapter::Counters| counters.cache.iter().map(|kind| kind.answered).sum::<u64>();
     let compressed = rohc(|r| r.packets);
     AdapterRecord {
-        line_bytes: real_time + data + framing + control,
+        line_bytes: real_time + data + framing + once + control,
         real_time_line_bytes: real_time,
         data_line_bytes: data,
         framing_line_bytes: framing,
+        encapsulation_line_bytes: once,
         control_line_bytes: control,
         held_line_bytes: line(|l| l.held),
         frames: line(|l| l.frames),
@@ -280,6 +282,7 @@ fn difference(before: &adapter::Counters, after: &adapter::Counters) -> AdapterR
         overdue: flows(|f| f.overdue),
         // Flows may be refused before the measured time, and stay so.
         refused: after.flows.refused,
+        replies_cached: answered(after) - answered(before),
         header_mean_bytes: (compressed > 0).then(|| rohc(|r| r.header_after) as f64 / compressed as f64),
         real_time_delay: spans(&before.real_time_delay, &after.real_time_delay),
         queue_delay: spans(&before.forwarding_delay, &after.forwarding_delay),

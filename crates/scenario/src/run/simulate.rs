@@ -70,7 +70,7 @@ pub(crate) fn check(cells: &[Cell]) -> Result<(), SimulationError> {
     cells.iter().flat_map(|cell| &cell.flows).try_for_each(|flow| match &flow.traffic {
         Traffic::Tcp(Tcp { engine: TcpEngine::Iperf3, .. }) => Err(SimulationError::Iperf3 { flow: flow.name.clone() }),
         Traffic::Tcp(tcp) => congestion(flow, tcp).map(drop),
-        Traffic::Udp(_) | Traffic::Ping(_) | Traffic::Voice(_) | Traffic::Pairs(_) => Ok(()),
+        Traffic::Udp(_) | Traffic::Ping(_) | Traffic::Voice(_) | Traffic::Pairs(_) | Traffic::Call(_) => Ok(()),
     })
 }
 
@@ -197,8 +197,11 @@ impl World {
             self.collect(cell, number);
             let packets = self.packets(cell, number);
             let established = self.source(cell, number).map(|source| source.established);
+            let began = self.source(cell, number).and_then(|source| source.began);
+            let completed = self.receiving(cell, number).and_then(|sink| sink.completed);
             let observation = &mut self.flows[number].observation;
             observation.packets = packets.or(observation.packets);
+            observation.transfer = completed.zip(began).map(|(completed, began)| completed.since(began));
             if matches!(flow.traffic, Traffic::Tcp(_)) {
                 match established.flatten() {
                     Some(at) => observation.connect = Some(at.since(opened(flow, start))),
@@ -245,8 +248,9 @@ impl World {
                 let congestion = congestion(flow, tcp)?;
                 let remote = (to, port);
                 let (rate, write, dscp) = (tcp.rate, tcp.write.bytes(), flow.dscp);
-                let sink = self.host(flow.to).map(|host| host.tcp_sink(port));
-                let config = TcpSource { port: port + 30_000, remote, rate, write, congestion, dscp };
+                let transfer = tcp.transfer.map(Size::bytes);
+                let sink = self.host(flow.to).map(|host| host.tcp_sink(port, transfer));
+                let config = TcpSource { port: port + 30_000, remote, rate, write, transfer, congestion, dscp };
                 (self.host(flow.from).map(|host| host.tcp_source(config)), sink)
             }
             Traffic::Udp(udp) => {
@@ -262,6 +266,10 @@ impl World {
             }
             Traffic::Voice(voice) => self.talk(cell, number, talk::voice(cell, flow, voice)),
             Traffic::Pairs(pairs) => self.talk(cell, number, talk::pairs(cell, flow, pairs)),
+            Traffic::Call(call) => {
+                let addresses = [self.topology.application(flow.from), to];
+                self.talk(cell, number, talk::call(cell, flow, call, addresses))
+            }
         };
         self.flows[number].source = source;
         self.flows[number].sink = sink;

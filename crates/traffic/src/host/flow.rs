@@ -11,6 +11,7 @@ use smoltcp::wire::{IpAddress, IpEndpoint};
 use wire::{ECHO_LEN, Echo};
 
 use super::TcpSource;
+use crate::filler::fill;
 use crate::{Application, Arrival, PROBE_LEN, Probe, ProbeReceiver, Throttle};
 
 /// One end of a flow on a host, with its counters.
@@ -18,6 +19,10 @@ use crate::{Application, Arrival, PROBE_LEN, Probe, ProbeReceiver, Throttle};
 pub struct HostFlow {
     /// When the connection was established (TCP).
     pub established: Option<Time>,
+    /// When the first byte was written (TCP source).
+    pub began: Option<Time>,
+    /// When a transfer's last byte was read (TCP sink).
+    pub completed: Option<Time>,
     /// Bytes the application wrote or the socket took.
     pub sent_bytes: u64,
     /// Datagrams or echo requests sent in the window.
@@ -35,12 +40,39 @@ pub struct HostFlow {
 
 #[derive(Debug)]
 pub(super) enum End {
-    TcpSource { handle: SocketHandle, config: TcpSource, throttle: Option<Throttle>, left: u64 },
-    TcpSink { handle: SocketHandle },
-    UdpSource { handle: SocketHandle, remote: IpEndpoint, size: usize, rate: Rate, throttle: Option<Throttle> },
-    UdpSink { handle: SocketHandle },
-    Ping { handle: SocketHandle, remote: IpAddress, ident: u16, size: usize, interval: Span, next: Option<Time> },
-    Application { sockets: Vec<(SocketHandle, IpEndpoint)>, application: Box<dyn Application> },
+    TcpSource {
+        handle: SocketHandle,
+        config: TcpSource,
+        throttle: Option<Throttle>,
+        left: u64,
+    },
+    /// `left` is what of a transfer has not come yet.
+    TcpSink {
+        handle: SocketHandle,
+        left: Option<u64>,
+    },
+    UdpSource {
+        handle: SocketHandle,
+        remote: IpEndpoint,
+        size: usize,
+        rate: Rate,
+        throttle: Option<Throttle>,
+    },
+    UdpSink {
+        handle: SocketHandle,
+    },
+    Ping {
+        handle: SocketHandle,
+        remote: IpAddress,
+        ident: u16,
+        size: usize,
+        interval: Span,
+        next: Option<Time>,
+    },
+    Application {
+        sockets: Vec<(SocketHandle, IpEndpoint)>,
+        application: Box<dyn Application>,
+    },
 }
 
 impl HostFlow {
@@ -69,16 +101,22 @@ impl HostFlow {
                 }
                 self.established?;
                 let throttle = throttle.get_or_insert_with(|| Throttle::new(config.rate, now));
+                self.began.get_or_insert(now);
                 loop {
                     if *left == 0 {
                         if throttle.ready_at() > now {
                             return Some(throttle.ready_at());
                         }
-                        *left = config.write;
+                        let rest = config.transfer.map_or(u64::MAX, |transfer| transfer - throttle.written());
+                        *left = config.write.min(rest);
+                        if rest == 0 {
+                            return None;
+                        }
                     }
                     // A full buffer is emptied by acknowledgements, which run this again.
-                    let block = [0; 4096];
+                    let mut block = [0; 4096];
                     let take = block.len().min(usize::try_from(*left).unwrap_or(usize::MAX));
+                    fill(&mut block[..take]);
                     let taken = socket.send_slice(&block[..take]).unwrap_or(0) as u64;
                     if taken == 0 {
                         return None;
@@ -88,10 +126,16 @@ impl HostFlow {
                     self.sent_bytes += if counted { taken } else { 0 };
                 }
             }
-            End::TcpSink { handle } => {
+            End::TcpSink { handle, left } => {
                 let socket = sockets.get_mut::<tcp::Socket<'_>>(*handle);
                 while let Ok(taken @ 1..) = socket.recv(|bytes| (bytes.len(), bytes.len())) {
                     self.received_bytes += if counted { taken as u64 } else { 0 };
+                    if let Some(left) = left {
+                        *left = left.saturating_sub(taken as u64);
+                        if *left == 0 {
+                            self.completed.get_or_insert(now);
+                        }
+                    }
                 }
                 None
             }
@@ -106,7 +150,7 @@ impl HostFlow {
                     throttle.wrote(*size as u64);
                     let probe = Probe { flow: 0, number, sent: now };
                     if let Ok(payload) = socket.send(*size, *remote) {
-                        payload.fill(0);
+                        fill(payload);
                         payload[..PROBE_LEN].copy_from_slice(&probe.bytes());
                     }
                     self.sent_packets += u64::from(counted);
@@ -170,7 +214,7 @@ impl HostFlow {
                         // The stack fills in the checksum.
                         let (header, payload) = message.split_at_mut(ECHO_LEN);
                         header.copy_from_slice(&echo.to_bytes(v6));
-                        payload.fill(0);
+                        fill(payload);
                         payload[..PROBE_LEN].copy_from_slice(&Probe { flow: 0, number, sent: now }.bytes());
                     }
                     self.sent_packets += u64::from(counted);

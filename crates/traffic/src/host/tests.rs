@@ -51,11 +51,11 @@ fn throttled(addresses: Addresses) {
     let host = |graph: &mut Graph, node, act: &mut dyn FnMut(&mut Host) -> usize| {
         act(graph.element_mut::<Host>(node).unwrap())
     };
-    let sink = host(&mut graph, b, &mut |host| host.tcp_sink(5001));
+    let sink = host(&mut graph, b, &mut |host| host.tcp_sink(5001, None));
     let source = host(&mut graph, a, &mut |host| {
         let rate = "1Mbit/s".parse().ok();
         let congestion = Congestion::Reno;
-        host.tcp_source(TcpSource { port: 40_000, remote, rate, write: 1250, congestion, dscp: 34 })
+        host.tcp_source(TcpSource { port: 40_000, remote, rate, write: 1250, transfer: None, congestion, dscp: 34 })
     });
     graph.advance(second(1), &mut Closed);
     assert!(graph.element::<Host>(a).unwrap().flow(source).unwrap().established.is_some());
@@ -168,13 +168,14 @@ fn a_host_left_alone_sends_nothing() {
 #[test]
 fn a_throttle_owes_nothing_for_the_time_before_its_connection_stands() {
     let [mut a, mut b] = lone(V4);
-    let sink = b.tcp_sink(5001);
+    let sink = b.tcp_sink(5001, None);
     let rate = "80kbit/s".parse().unwrap();
     let config = TcpSource {
         port: 40_000,
         remote: (V4[1], 5001),
         rate: Some(rate),
         write: 500,
+        transfer: None,
         congestion: Congestion::Reno,
         dscp: 0,
     };

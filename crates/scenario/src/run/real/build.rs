@@ -71,11 +71,20 @@ pub(super) fn flow_spec(cell: &Cell, number: usize, applications: &[End]) -> Flo
     let flow = &cell.flows[number];
     let datagrams = |ends| FlowKind::Datagrams { ends, ports: flow.udp_ports(number) };
     let kind = match &flow.traffic {
-        Traffic::Tcp(tcp) => FlowKind::Tcp { rate: tcp.rate, write: tcp.write, congestion: tcp.congestion.clone() },
+        Traffic::Tcp(tcp) => FlowKind::Tcp {
+            rate: tcp.rate,
+            write: tcp.write,
+            transfer: tcp.transfer,
+            congestion: tcp.congestion.clone(),
+        },
         Traffic::Udp(udp) => FlowKind::Udp { rate: udp.rate, size: udp.size },
         Traffic::Ping(ping) => FlowKind::Ping { interval: ping.interval, size: ping.size },
         Traffic::Voice(voice) => datagrams(talk::voice(cell, flow, voice)),
         Traffic::Pairs(pairs) => datagrams(talk::pairs(cell, flow, pairs)),
+        Traffic::Call(call) => {
+            let addresses = [applications[flow.from].address, applications[flow.to].address];
+            datagrams(talk::call(cell, flow, call, addresses))
+        }
     };
     let (from, to) = (applications[flow.from].clone(), applications[flow.to].clone());
     FlowSpec { from, to, start: flow.start, stop: flow.stop, dscp: flow.dscp, kind }
