@@ -3,7 +3,7 @@
 use std::num::{NonZeroU32, NonZeroUsize};
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, Parser, Subcommand, ValueEnum};
 use engine::{Rate, Size, Span};
 use link::characters::Framing;
 use netio::port::line::Address;
@@ -31,6 +31,7 @@ pub(crate) enum Command {
     Adapter(Adapter),
     Line(Line),
     Probe(Probe),
+    Rohc(Rohc),
     /// Print a completion script for a shell.
     Completions {
         /// The shell.
@@ -370,6 +371,67 @@ fn sizes(text: &str) -> Result<Sizes, String> {
         1..=MOST_SIZES => Ok(Sizes(sizes)),
         many => Err(format!("{many} sizes are too many; at most {MOST_SIZES}, choose a larger step")),
     }
+}
+
+/// Compress or decompress headers (ROHC), packet by packet.
+///
+/// Reads records from standard input and writes records to standard output, so that any other
+/// implementation can be put at the other end of the channel. A record is a length (two octets, big
+/// endian, of what comes after the type), a type (one octet) and its octets.
+///
+/// In: `P` a packet; `F` feedback from the peer; `T` the time in nanoseconds (eight octets). Before
+/// the first `T`, packets are taken to come 20 ms apart. `F` and `T` get no answer. Out, for every `P`: one `P`
+/// (the result) or `E` (why there is none), then perhaps `R` (feedback found in front of the packet, for the
+/// local compressor) and `F` (feedback to carry back), then `.`.
+#[derive(Debug, Args)]
+pub(crate) struct Rohc {
+    #[command(subcommand)]
+    pub(crate) end: RohcEnd,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum RohcEnd {
+    /// Packets in, ROHC packets out.
+    Comp(RohcOptions),
+    /// ROHC packets in, packets out.
+    Decomp(RohcOptions),
+}
+
+/// The channel's parameters. Give both ends the same.
+#[derive(Debug, Args)]
+pub(crate) struct RohcOptions {
+    /// Profiles that may be used, such as 0x0001,0x0006; 0x0000 always is. Default: all there are.
+    #[arg(short, long, value_name = "PROFILE,…", value_delimiter = ',', value_parser = profile)]
+    pub(crate) profiles: Vec<rohc::Profile>,
+    /// The greatest context identifier; over 15 the channel has large ones.
+    #[arg(short = 'c', long, default_value_t = 15, value_parser = clap::value_parser!(u16).range(..=16_383))]
+    pub(crate) max_cid: u16,
+    /// The mode that the decompressor brings contexts into; the compressor follows.
+    #[arg(short, long, value_enum, default_value_t = RohcMode::O)]
+    pub(crate) mode: RohcMode,
+    /// UDP ports that the compressor takes for RTP.
+    #[arg(short, long, value_name = "PORT,…", value_delimiter = ',', default_value = "5004")]
+    pub(crate) rtp: Vec<u16>,
+}
+
+/// A mode of operation (RFC 3095 4.4).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum RohcMode {
+    /// Unidirectional: no feedback.
+    U,
+    /// Bidirectional optimistic: feedback asks for repair.
+    O,
+}
+
+fn profile(text: &str) -> Result<rohc::Profile, String> {
+    let id = match text.strip_prefix("0x") {
+        Some(digits) => u16::from_str_radix(digits, 16),
+        None => text.parse(),
+    };
+    id.ok().and_then(rohc::Profile::from_id).ok_or_else(|| {
+        let known: Vec<String> = rohc::Profile::ALL.iter().map(|profile| format!("0x{:04x}", profile.id())).collect();
+        format!("write one of {}", known.join(", "))
+    })
 }
 
 fn jobs(text: &str) -> Result<Jobs, String> {

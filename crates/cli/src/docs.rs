@@ -102,6 +102,7 @@ fn commands_mean_what_the_program_takes() {
             | Command::Compare(_)
             | Command::Profiles(_)
             | Command::Probe(_)
+            | Command::Rohc(_)
             | Command::Completions { .. }
             | Command::Man { .. } => {}
         }

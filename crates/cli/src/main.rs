@@ -11,6 +11,7 @@ mod link;
 mod probe;
 mod progress;
 mod results;
+mod rohc;
 mod run;
 mod show;
 
@@ -45,6 +46,7 @@ fn main() -> ExitCode {
         Command::Adapter(options) => adapter::adapter(&options),
         Command::Line(options) => line::line(&options),
         Command::Probe(options) => probe::probe(&options),
+        Command::Rohc(options) => rohc::rohc(&options),
         Command::Completions { shell } => show::completions(shell),
         Command::Man { dir } => show::man(&dir),
     };

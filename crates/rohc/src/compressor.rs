@@ -14,6 +14,7 @@ use crate::profile::{Profile, ProfileSet};
 use crate::rfc3095::{self, Kind, header};
 use crate::segment::Segments;
 use crate::table::{Entry, Table};
+use crate::tcp;
 use crate::uncompressed;
 use crate::wlsb::MAX_WINDOW;
 
@@ -146,6 +147,10 @@ pub(crate) struct Job<'a> {
     pub(crate) now: Duration,
     pub(crate) packet: &'a [u8],
     pub(crate) headers: &'a Headers,
+    /// If the packet is one for profile 0x0006.
+    pub(crate) segment: Option<&'a tcp::Segment>,
+    /// For the first packet of a TCP flow: what it can start from, if anything.
+    pub(crate) replica: Option<tcp::Replica>,
     pub(crate) cid: u16,
     pub(crate) space: CidSpace,
     pub(crate) config: &'a CompressorConfig,
@@ -164,6 +169,7 @@ pub(crate) struct Sent {
 enum Context {
     Uncompressed(uncompressed::Compressor),
     Rfc3095(Box<rfc3095::compress::Compressor>),
+    Tcp(Box<tcp::Compressor>),
 }
 
 impl Context {
@@ -171,6 +177,7 @@ impl Context {
     fn new(profile: Profile, sn: u16, config: &CompressorConfig) -> Self {
         match Kind::of(profile) {
             Some(kind) => Self::Rfc3095(Box::new(rfc3095::compress::Compressor::new(kind, sn, config))),
+            None if profile == Profile::Tcp => Self::Tcp(Box::new(tcp::Compressor::new(config.repeats, sn))),
             None => Self::Uncompressed(uncompressed::Compressor::default()),
         }
     }
@@ -179,6 +186,10 @@ impl Context {
     fn reuse(&mut self, profile: Profile, sn: u16, config: &CompressorConfig) {
         match (self, Kind::of(profile)) {
             (Self::Rfc3095(context), Some(kind)) => context.reuse(kind, sn, config),
+            // RFC 6846 6.1.1: the MSN goes on.
+            (Self::Tcp(context), None) if profile == Profile::Tcp => {
+                **context = tcp::Compressor::new(config.repeats, context.msn());
+            }
             (this, _) => *this = Self::new(profile, sn, config),
         }
     }
@@ -188,6 +199,7 @@ impl Context {
         match self {
             Self::Uncompressed(context) => Some(context.compress(job, out)),
             Self::Rfc3095(context) => context.compress(job, out),
+            Self::Tcp(context) => job.segment.map(|segment| context.compress(job, segment, out)),
         }
     }
 
@@ -195,10 +207,11 @@ impl Context {
     fn feedback(&mut self, feedback: &Feedback<'_>, config: &CompressorConfig) -> Result<bool, FeedbackError> {
         match self {
             Self::Uncompressed(context) => {
-                context.feedback();
+                context.feedback(feedback);
                 Ok(false)
             }
             Self::Rfc3095(context) => context.feedback(feedback, config),
+            Self::Tcp(context) => context.feedback(feedback),
         }
     }
 }
@@ -222,6 +235,8 @@ pub struct Compressor {
     config: CompressorConfig,
     space: CidSpace,
     contexts: Table<Slot>,
+    /// The TCP context that had feedback last: new flows may start from it.
+    tcp_base: Option<u16>,
     /// The flow key of the packet in hand.
     key: Vec<u8>,
     counters: CompressorCounters,
@@ -241,6 +256,7 @@ impl Compressor {
         Self {
             space,
             contexts: Table::new(usize::from(space.max()) + 1),
+            tcp_base: None,
             key: Vec::new(),
             counters: CompressorCounters::default(),
             config,
@@ -260,11 +276,13 @@ impl Compressor {
             return Err(CompressError::NotIp);
         }
         let headers = Headers::parse(packet);
-        let profile = self.classify(packet, &headers);
-        let (cid, sent) = match self.compress_as(profile, now, packet, &headers, out) {
+        let has_tcp = self.config.profiles.contains(Profile::Tcp);
+        let segment = if has_tcp { tcp::Segment::parse(packet) } else { None };
+        let profile = if segment.is_some() { Profile::Tcp } else { self.classify(packet, &headers) };
+        let (cid, sent) = match self.compress_as(profile, now, packet, &headers, segment.as_ref(), out) {
             (cid, Some(sent)) => (cid, sent),
             (_, None) => {
-                let (cid, sent) = self.compress_as(Profile::Uncompressed, now, packet, &headers, out);
+                let (cid, sent) = self.compress_as(Profile::Uncompressed, now, packet, &headers, None, out);
                 // Profile 0x0000 takes everything.
                 (cid, sent.ok_or(CompressError::NotIp)?)
             }
@@ -288,17 +306,31 @@ impl Compressor {
         now: Duration,
         packet: &[u8],
         headers: &Headers,
+        segment: Option<&tcp::Segment>,
         out: &mut Vec<u8>,
     ) -> (u16, Option<Sent>) {
-        self.make_key(profile, packet, headers);
+        match segment {
+            Some(segment) => {
+                self.key.clear();
+                self.key.push(profile.octet());
+                segment.write_key(packet, &mut self.key);
+            }
+            None => self.make_key(profile, packet, headers),
+        }
         let config = &self.config;
         // Any number will do, but flows should not all begin with the same (RFC 3095 5.11.1).
         let sn = (self.counters.packets as u16).wrapping_mul(0x9e37);
         let new = || Slot { profile, context: Context::new(profile, sn, config), rejected_until: None };
         let made = self.contexts.len();
+        let mut replica = None;
         let cid = match self.contexts.enter(&self.key, new) {
             Entry::Known(cid) => cid,
             Entry::New(cid) => {
+                if let (Some(segment), Some(base)) = (segment, self.tcp_base.filter(|base| *base != cid))
+                    && let Some(Slot { context: Context::Tcp(context), .. }) = self.contexts.get_mut(base)
+                {
+                    replica = context.replica(base, segment, packet);
+                }
                 if usize::from(cid) < made {
                     self.counters.contexts_reused += 1;
                     let slot = self.contexts.state(cid);
@@ -308,7 +340,7 @@ impl Compressor {
                 cid
             }
         };
-        let job = Job { now, packet, headers, cid, space: self.space, config };
+        let job = Job { now, packet, headers, segment, replica, cid, space: self.space, config };
         let slot = self.contexts.state(cid);
         if slot.rejected_until.is_some_and(|until| now < until) {
             return (cid, None);
@@ -370,6 +402,9 @@ impl Compressor {
         let feedback = Feedback::parse(element, self.space)?;
         let cid = feedback.cid;
         let slot = self.contexts.get_mut(cid).ok_or(FeedbackError::NoContext { cid })?;
+        if matches!(slot.context, Context::Tcp(_)) {
+            self.tcp_base = Some(cid);
+        }
         if slot.context.feedback(&feedback, &self.config)? {
             slot.rejected_until = Some(now.saturating_add(REJECTION));
         }
@@ -412,14 +447,14 @@ impl Compressor {
         if profile == Profile::Uncompressed {
             return;
         }
-        for IpAt { at, is_v6, .. } in headers.ip() {
+        for IpAt { at, is_v6, protocol, .. } in headers.ip() {
             let header = &packet[*at..];
             if *is_v6 {
-                // Flow label, next header, addresses.
-                key.extend_from_slice(&[0x60 | header[1] & 0x0f, header[2], header[3], header[6]]);
+                // Flow label, what follows the extension headers, addresses.
+                key.extend_from_slice(&[0x60 | header[1] & 0x0f, header[2], header[3], *protocol]);
                 key.extend_from_slice(&header[8..40]);
             } else {
-                key.extend_from_slice(&[0x40, header[9]]);
+                key.extend_from_slice(&[0x40, *protocol]);
                 key.extend_from_slice(&header[12..20]);
             }
         }

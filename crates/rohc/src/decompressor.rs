@@ -10,9 +10,10 @@ use crate::error::{DecompressError, Malformed};
 use crate::feedback::{self, FeedbackQueue};
 use crate::packet_type::PacketType;
 use crate::profile::{Profile, ProfileSet};
-use crate::rfc3095::feedback::{AckType, write_ack};
 use crate::rfc3095::{self, Kind};
 use crate::segment::{self, Reassembler};
+use crate::stranger;
+use crate::tcp;
 use crate::uncompressed;
 
 /// What a decompressor is told about its channel.
@@ -124,6 +125,7 @@ pub(crate) struct Surroundings<'a> {
 enum Context {
     Uncompressed,
     Rfc3095(Box<rfc3095::decompress::Decompressor>),
+    Tcp(Box<tcp::Decompressor>),
 }
 
 impl Context {
@@ -131,6 +133,7 @@ impl Context {
         match self {
             Self::Uncompressed => Profile::Uncompressed,
             Self::Rfc3095(context) => context.kind().profile(),
+            Self::Tcp(_) => Profile::Tcp,
         }
     }
 }
@@ -272,25 +275,29 @@ impl Decompressor {
         }
         let arrival = match incoming.first() {
             // 1110 is a second Add-CID octet. 11110 cannot follow one, nor 1111111 (RFC 3095 5.2.6, steps 3
-            // and 5); 11111001 to 11111011 mean nothing.
-            0b1110_0000..=0b1111_0111 | 0b1111_1001..=0b1111_1011 | 0b1111_1110..=0b1111_1111 => {
+            // and 5); 11111001 means nothing, and 1111101 something to profile 0x0006 only.
+            0b1110_0000..=0b1111_0111 | 0b1111_1001 | 0b1111_1110..=0b1111_1111 => {
+                return Err(DecompressError::Framing(Malformed::Misplaced));
+            }
+            0b1111_1010..=0b1111_1011
+                if matches!(self.slots[at].context, Some(Context::Uncompressed | Context::Rfc3095(_))) =>
+            {
                 return Err(DecompressError::Framing(Malformed::Misplaced));
             }
             0b1111_1100..=0b1111_1101 => self.initialise(now, at, &incoming, out),
             0b1111_1000 => self.refresh(now, at, &incoming, out),
             _ => {
                 let slot = &mut self.slots[at];
+                let mut around = Surroundings {
+                    now,
+                    config: &self.config,
+                    feedback: &mut self.feedback,
+                    counters: &mut self.counters,
+                };
                 match &mut slot.context {
                     Some(Context::Uncompressed) => Ok(uncompressed::decompress_normal(&incoming, out)),
-                    Some(Context::Rfc3095(context)) => {
-                        let mut around = Surroundings {
-                            now,
-                            config: &self.config,
-                            feedback: &mut self.feedback,
-                            counters: &mut self.counters,
-                        };
-                        context.compressed(&incoming, &mut around, out)
-                    }
+                    Some(Context::Rfc3095(context)) => context.compressed(&incoming, &mut around, out),
+                    Some(Context::Tcp(context)) => context.decompress(&incoming, &mut around, out),
                     None => Err(self.ask(now, at)),
                 }
             }
@@ -314,6 +321,9 @@ impl Decompressor {
         out: &mut Vec<u8>,
     ) -> Result<Arrival, DecompressError> {
         let profile = self.profile_of(incoming)?;
+        if profile == Profile::Tcp {
+            return self.initialise_tcp(now, at, incoming, out);
+        }
         let slot = &mut self.slots[at];
         let Some(kind) = Kind::of(profile) else {
             let arrival = uncompressed::decompress_ir(incoming, out)?;
@@ -334,6 +344,42 @@ impl Decompressor {
         result
     }
 
+    /// An IR or IR-CR packet of profile 0x0006 (RFC 6846 7.1, 7.2).
+    fn initialise_tcp(
+        &mut self,
+        now: Duration,
+        at: usize,
+        incoming: &Incoming<'_>,
+        out: &mut Vec<u8>,
+    ) -> Result<Arrival, DecompressError> {
+        let malformed = |what| DecompressError::Malformed { cid: incoming.cid, what };
+        let replicate = match incoming.first() {
+            0b1111_1100 => Some(tcp::base_cid(incoming, self.space).map_err(malformed)?),
+            _ => None,
+        };
+        let base = replicate.and_then(|(base, _)| match &self.slots.get(usize::from(base))?.context {
+            Some(Context::Tcp(context)) => context.base(),
+            _ => None,
+        });
+        let mut around =
+            Surroundings { now, config: &self.config, feedback: &mut self.feedback, counters: &mut self.counters };
+        let mut take = |context: &mut tcp::Decompressor| match replicate {
+            Some((_, chain_at)) => context.replicate(incoming, base.as_ref(), chain_at, &mut around, out),
+            None => context.decompress(incoming, &mut around, out),
+        };
+        let slot = &mut self.slots[at];
+        if let Some(Context::Tcp(context)) = &mut slot.context {
+            return take(context);
+        }
+        let mut context = Box::new(tcp::Decompressor::new());
+        let result = take(&mut context);
+        // Another profile's context stays as long as nothing right takes its place.
+        if slot.context.is_none() || context.is_known() {
+            slot.context = Some(Context::Tcp(context));
+        }
+        result
+    }
+
     /// An IR-DYN packet, which never initialises a context (RFC 3095 5.2.4).
     fn refresh(
         &mut self,
@@ -347,6 +393,9 @@ impl Decompressor {
             Surroundings { now, config: &self.config, feedback: &mut self.feedback, counters: &mut self.counters };
         match (&mut self.slots[at].context, Kind::of(profile)) {
             (Some(Context::Rfc3095(context)), Some(kind)) => context.ir_dyn(kind, incoming, &mut around, out),
+            (Some(Context::Tcp(context)), None) if profile == Profile::Tcp => {
+                context.decompress(incoming, &mut around, out)
+            }
             _ => Err(self.ask(now, at)),
         }
     }
@@ -359,7 +408,7 @@ impl Decompressor {
         if self.config.mode == Mode::Optimistic && is_due {
             slot.asked = Some(now);
             self.counters.static_nacks += 1;
-            write_ack(AckType::StaticNack, cid, None, &mut self.feedback);
+            stranger::static_nack(&mut self.feedback, self.space, cid);
         }
         DecompressError::NoContext { cid }
     }
@@ -370,7 +419,6 @@ impl Decompressor {
         let octet = *incoming.body().first().ok_or(DecompressError::Malformed { cid, what: Malformed::TooShort })?;
         Profile::from_id(u16::from(octet))
             .filter(|profile| self.config.profiles.contains(*profile))
-            .filter(|profile| *profile == Profile::Uncompressed || Kind::of(*profile).is_some())
             .ok_or(DecompressError::UnknownProfile { cid, octet })
     }
 

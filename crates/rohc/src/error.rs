@@ -101,6 +101,9 @@ pub enum Malformed {
     /// More than this implementation takes; the bound is documented where it is checked.
     #[error("too many {0}")]
     TooMany(&'static str),
+    /// A compressed list builds on an item or a list that this end does not have: the context lacks something.
+    #[error("it refers to list items that are not known here")]
+    Unknown,
     /// Feedback or segments where they are not allowed.
     #[error("a packet type that is not allowed here")]
     Misplaced,

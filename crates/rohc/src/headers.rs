@@ -5,6 +5,7 @@ use core::net::IpAddr;
 use wire::checksum::{self, Sum};
 
 use crate::bits::Reader;
+use crate::list::{ExtensionHeaders, is_extension};
 
 /// IP headers that are looked at. Three levels of tunnels are more than is met; what lies deeper is
 /// payload, and the chain says that it ends early (RFC 3843 3.1).
@@ -22,13 +23,27 @@ pub(crate) struct IpAt {
     /// Of its first octet in the packet.
     pub(crate) at: usize,
     pub(crate) is_v6: bool,
-    /// The protocol behind it (IPv4's protocol, IPv6's next header).
+    /// The protocol behind it and its extension headers.
     pub(crate) protocol: u8,
+    /// Octets of its extension headers: those that list compression can carry (RFC 3095 5.8).
+    pub(crate) extensions: usize,
 }
 
 impl IpAt {
-    pub(crate) const fn len(self) -> usize {
+    /// Octets of the header without extension headers.
+    pub(crate) const fn fixed_len(self) -> usize {
         if self.is_v6 { 40 } else { 20 }
+    }
+
+    /// Octets of the header and its extension headers.
+    pub(crate) const fn len(self) -> usize {
+        self.fixed_len() + self.extensions
+    }
+
+    /// The header's own protocol field, and its extension headers, in the packet that it was found in.
+    pub(crate) fn extension_headers(self, packet: &[u8]) -> (u8, &[u8]) {
+        let first = packet[self.at + if self.is_v6 { 6 } else { 9 }];
+        (first, &packet[self.at + self.fixed_len()..self.at + self.len()])
     }
 }
 
@@ -46,15 +61,18 @@ impl Headers {
     pub(crate) fn parse(packet: &[u8]) -> Self {
         let mut headers = Self::default();
         let mut at = 0;
+        let mut version = packet.first().map_or(0, |first| first >> 4);
         while headers.count < MAX_IP
-            && let Some(ip) = compressible(packet, at)
+            && let Some(ip) = compressible(packet, at, version)
         {
             headers.ip[headers.count] = ip;
             headers.count += 1;
             at += ip.len();
-            if !matches!(ip.protocol, IP_IN_IP | IPV6) {
-                break;
-            }
+            version = match ip.protocol {
+                IP_IN_IP => 4,
+                IPV6 => 6,
+                _ => break,
+            };
         }
         headers
     }
@@ -70,9 +88,12 @@ impl Headers {
     }
 }
 
-fn compressible(packet: &[u8], at: usize) -> Option<IpAt> {
+fn compressible(packet: &[u8], at: usize, version: u8) -> Option<IpAt> {
     let header = packet.get(at..)?;
-    match header.first()? >> 4 {
+    if header.first()? >> 4 != version {
+        return None;
+    }
+    let (is_v6, first) = match version {
         4 => {
             let fixed = header.first_chunk::<20>()?;
             let plain = fixed[0] == 0x45
@@ -81,17 +102,23 @@ fn compressible(packet: &[u8], at: usize) -> Option<IpAt> {
                 && fixed[6] & 0xbf == 0
                 && fixed[7] == 0
                 && checksum::checksum(fixed) == 0;
-            plain.then_some(IpAt { at, is_v6: false, protocol: fixed[9] })
+            (false, plain.then_some(fixed[9])?)
         }
         6 => {
             let mut reader = Reader::new(header.first_chunk::<40>()?);
             reader.take(4).ok()?;
             let payload = reader.u16().ok()?;
             let protocol = reader.u8().ok()?;
-            (usize::from(payload) + 40 == header.len()).then_some(IpAt { at, is_v6: true, protocol })
+            (true, (usize::from(payload) + 40 == header.len()).then_some(protocol)?)
         }
-        _ => None,
+        _ => return None,
+    };
+    let ip = IpAt { at, is_v6, protocol: first, extensions: 0 };
+    if !is_extension(first, version) {
+        return Some(ip);
     }
+    let extensions = ExtensionHeaders::read(version, first, &header[ip.fixed_len()..]).ok()?;
+    Some(IpAt { protocol: extensions.next, extensions: extensions.length, ..ip })
 }
 
 /// Is the checksum of `transport`, everything behind an IP header with these addresses, right? `None` if

@@ -46,7 +46,9 @@ mod packet_type;
 mod profile;
 mod rfc3095;
 mod segment;
+mod stranger;
 mod table;
+mod tcp;
 mod uncompressed;
 mod wlsb;
 

@@ -8,6 +8,7 @@ use crate::compressor::{Job, Sent};
 use crate::crc::CRC8;
 use crate::decompressor::Arrival;
 use crate::error::{DecompressError, Malformed};
+use crate::feedback::Feedback;
 use crate::packet_type::PacketType;
 use crate::profile::Profile;
 
@@ -54,10 +55,12 @@ impl Compressor {
         Sent { packet: PacketType::Normal, header_before: 0, header_after: header }
     }
 
-    /// The only feedback is an ACK, and any says the same (RFC 3095 5.10.3 c).
-    pub(crate) fn feedback(&mut self) {
+    /// The only feedback is an ACK (RFC 3095 5.10.3 c), but for what a decompressor says that does not know the
+    /// context at all.
+    pub(crate) fn feedback(&mut self, feedback: &Feedback<'_>) {
         self.bidirectional = true;
-        self.initialised = u8::MAX;
+        let is_ack = !matches!(feedback.body(), [0x40..=0xff, _, ..]);
+        self.initialised = if is_ack { u8::MAX } else { 0 };
     }
 }
 

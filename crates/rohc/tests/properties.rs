@@ -250,7 +250,7 @@ proptest! {
     }
 
     /// On a bad line nothing wrong arrives that the UDP checksum protects, and a while after the line is good
-    /// again everything does.
+    /// again everything does; in mode U, where all is said again from time to time, as it was sent.
     #[test]
     fn a_bad_line_delivers_nothing_wrong_and_recovers(
         flow in flow(1, ALL),
@@ -307,7 +307,10 @@ proptest! {
                 }
                 if n + 10 > count {
                     prop_assert!(result.is_ok(), "{result:?} {line:02x?} at {n} of {count}");
-                    prop_assert_eq!(&out, sent.last().unwrap());
+                    // In mode O a change that was lost each time may leave every CRC as it was.
+                    if !optimistic {
+                        prop_assert_eq!(&out, sent.last().unwrap());
+                    }
                 }
             }
             let mut feedback = Vec::new();

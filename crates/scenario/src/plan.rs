@@ -1,6 +1,7 @@
 //! A checked plan: everything a run needs, with nothing left to look up or to refuse.
 
 use std::collections::BTreeSet;
+use std::net::IpAddr;
 
 use adapter::AdapterConfig;
 use engine::{Rate, Size, Span};
@@ -8,6 +9,7 @@ use link::{DirectionConfig, LineConfig};
 use measure::{Scalar, Study};
 use serde::{Deserialize, Serialize};
 use traffic::pairs::PairsConfig;
+use traffic::sip::CallConfig;
 use traffic::{Frames, Talk, VoiceConfig};
 
 /// What `run` does. Kept as `plan.json` with the results.
@@ -284,6 +286,7 @@ impl Flow {
             Traffic::Udp(_) => vec![FIRST_PORT + number as u16],
             Traffic::Voice(voice) => vec![voice.port],
             Traffic::Pairs(pairs) => vec![pairs.port],
+            Traffic::Call(call) => vec![call.port, call.voice.port],
             Traffic::Tcp(_) | Traffic::Ping(_) => Vec::new(),
         }
     }
@@ -303,6 +306,8 @@ pub enum Traffic {
     Voice(Voice),
     /// Packet pairs.
     Pairs(Pairs),
+    /// Voice in calls that are set up and released.
+    Call(Call),
 }
 
 /// A TCP connection, limited as `iperf3 -b` limits it: a block is written whenever the average rate
@@ -426,6 +431,47 @@ impl Pairs {
             header: self.header,
             zeros: self.zeros,
             session: seed as u32,
+        }
+    }
+}
+
+/// Voice in calls that are set up and released by SIP (RFC 3261), one after the other.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Call {
+    /// What is said, over RTP.
+    pub voice: Voice,
+    /// Whether the called site talks too.
+    pub both_ways: bool,
+    /// How long a call lasts once it stands.
+    pub hold: Span,
+    /// From the end of a call to the next.
+    pub pause: Span,
+    /// How long it rings before it is answered.
+    pub ring: Span,
+    /// SIP's base time T1.
+    pub t1: Span,
+    /// Compact header names.
+    pub compact: bool,
+    /// UDP port of the signalling at both ends.
+    pub port: u16,
+}
+
+impl Call {
+    /// As the ends of the flow, at these addresses, are told.
+    #[must_use]
+    pub fn config(&self, addresses: [IpAddr; 2], seed: u64) -> CallConfig {
+        CallConfig {
+            voice: self.voice.config(seed),
+            // Another seed: two speakers do not pause together.
+            back: self.both_ways.then(|| self.voice.config(!seed)),
+            addresses,
+            ports: [self.port, self.voice.port],
+            hold: self.hold,
+            pause: self.pause,
+            ring: self.ring,
+            t1: self.t1,
+            compact: self.compact,
+            seed,
         }
     }
 }

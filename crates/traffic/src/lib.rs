@@ -21,6 +21,7 @@ pub mod rating;
 mod router;
 mod rtp;
 mod service;
+pub mod sip;
 mod throttle;
 mod tunnel;
 mod voice;

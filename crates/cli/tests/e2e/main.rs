@@ -15,6 +15,7 @@ mod link;
 mod measured;
 mod probe;
 mod programs;
+mod rohc;
 mod run;
 mod simulated;
 mod tools;

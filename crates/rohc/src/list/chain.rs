@@ -3,9 +3,8 @@
 
 use alloc::vec::Vec;
 
-use super::decompress::Update;
 use super::headers::{self, SequenceKind};
-use super::{ExtensionHeaders, Form, Kind, ListCompressor, ListDecompressor, ListError};
+use super::{ExtensionHeaders, Form, Kind, ListCompressor, ListDecompressor};
 use crate::bits::Reader;
 use crate::error::Malformed;
 
@@ -20,17 +19,6 @@ const STABLE: u8 = 16;
 
 /// The kinds of headers with sequence numbers.
 const KINDS: usize = 3;
-
-/// How the extension headers are sent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum ChainForm {
-    /// In a dynamic chain: a list of type 0 with all items.
-    Dynamic,
-    /// In extension 3, as the IP extension header(s) field.
-    Extension,
-    /// Not at all.
-    Absent,
-}
 
 /// A step from one sequence number of the flow to another, as a signed number.
 fn step(from: u32, to: u32, bits: u32) -> u32 {
@@ -73,9 +61,9 @@ impl ChainCompressor {
         }
     }
 
-    /// Takes the extension headers of the packet with sequence number `sn`. `bytes` begin where they
-    /// do.
-    pub(crate) fn observe(&mut self, headers: &ExtensionHeaders, bytes: &[u8], sn: u32) {
+    /// Takes the extension headers of the packet with sequence number `sn`; `bytes` begin where they do.
+    /// Says whether there is something new to be sent.
+    pub(crate) fn observe(&mut self, headers: &ExtensionHeaders, bytes: &[u8], sn: u32) -> bool {
         self.scratch.clear();
         let mut ends = [0; super::MAX_ITEMS];
         for (header, end) in headers.as_slice().iter().zip(&mut ends) {
@@ -84,17 +72,20 @@ impl ChainCompressor {
         }
         let scratch = &self.scratch;
         let items = (0..headers.as_slice().len()).map(|at| &scratch[if at == 0 { 0 } else { ends[at - 1] }..ends[at]]);
-        self.list.observe(items.clone());
+        let mut changed = self.list.observe(items.clone());
         let mut seen = [false; KINDS];
         for (position, item) in items.enumerate() {
             let Some((kind, range)) = headers::sequence(item) else { continue };
             let Ok(value) = item[range].try_into().map(u32::from_be_bytes) else { continue };
             seen[kind as usize] = true;
             let counter = &mut self.counters[kind as usize];
-            match counter {
+            changed |= match counter {
                 Some(known) => known.observe(sn, value, self.sn_bits),
-                None => *counter = Some(Counter { sn, value, sent: 0, high_stable: 0, top_stable: 0 }),
-            }
+                None => {
+                    *counter = Some(Counter { sn, value, sent: 0, high_stable: 0, top_stable: 0 });
+                    true
+                }
+            };
             // 31 bits say nothing without a reference, or if its highest bit may be the other one.
             if counter.is_some_and(|counter| counter.sent == 0 && counter.top_stable < STABLE) {
                 self.list.doubt_item(position);
@@ -103,11 +94,25 @@ impl ChainCompressor {
         for (counter, seen) in self.counters.iter_mut().zip(seen) {
             *counter = counter.filter(|_| seen);
         }
+        changed
+    }
+
+    /// Are there no extension headers, as far as is known, and nothing to say of them?
+    pub(crate) fn is_empty(&self) -> bool {
+        self.list.items().next().is_none() && !self.list.is_pending()
     }
 
     /// Has the list or a sequence number to be sent, in a dynamic chain or in extension 3?
     pub(crate) fn is_pending(&self) -> bool {
         self.list.is_pending() || self.counters.iter().flatten().any(|counter| counter.sent < self.repeats)
+    }
+
+    /// The decompressor has a packet since something last changed.
+    pub(crate) fn acknowledge(&mut self) {
+        self.list.acknowledge();
+        for counter in self.counters.iter_mut().flatten() {
+            counter.sent = self.repeats;
+        }
     }
 
     /// The decompressor lost something: everything has to be sent again.
@@ -165,8 +170,10 @@ impl ChainCompressor {
 }
 
 impl Counter {
-    fn observe(&mut self, sn: u32, value: u32, sn_bits: u32) {
-        if self.value.wrapping_add(step(self.sn, sn, sn_bits)) != value {
+    /// Takes the next number. Did its offset from the flow's change?
+    fn observe(&mut self, sn: u32, value: u32, sn_bits: u32) -> bool {
+        let changed = self.value.wrapping_add(step(self.sn, sn, sn_bits)) != value;
+        if changed {
             self.sent = 0;
         }
         let stable = |count: u8, same| if same { count.saturating_add(1) } else { 0 };
@@ -174,6 +181,7 @@ impl Counter {
         self.top_stable = stable(self.top_stable, self.value >> 31 == value >> 31);
         self.sn = sn;
         self.value = value;
+        changed
     }
 
     fn count(&mut self, repeats: u8) {
@@ -194,7 +202,6 @@ pub(crate) struct ChainDecompressor {
     brought: [Option<(u32, u32)>; KINDS],
     /// The irregular parts that this packet brought, one behind the other.
     irregular: Vec<u8>,
-    form: ChainForm,
 }
 
 impl ChainDecompressor {
@@ -205,7 +212,6 @@ impl ChainDecompressor {
             references: [None; KINDS],
             brought: [None; KINDS],
             irregular: Vec::new(),
-            form: ChainForm::Absent,
         }
     }
 
@@ -214,18 +220,15 @@ impl ChainDecompressor {
         self.list.abandon();
         self.brought = [None; KINDS];
         self.irregular.clear();
-        self.form = ChainForm::Absent;
     }
 
     /// Reads the list of a dynamic chain.
-    pub(crate) fn read_dynamic(&mut self, reader: &mut Reader<'_>) -> Result<(), ListError> {
-        self.form = ChainForm::Dynamic;
-        self.list.read(reader)
+    pub(crate) fn read_dynamic(&mut self, reader: &mut Reader<'_>) -> Result<(), Malformed> {
+        self.list.read_dynamic(reader)
     }
 
     /// Reads the IP extension header(s) field of extension 3.
-    pub(crate) fn read_extension(&mut self, reader: &mut Reader<'_>) -> Result<(), ListError> {
-        self.form = ChainForm::Extension;
+    pub(crate) fn read_extension(&mut self, reader: &mut Reader<'_>) -> Result<(), Malformed> {
         let flags = reader.u8()?;
         for (kind, brought) in self.brought.iter_mut().enumerate() {
             if flags & SEQUENCE >> kind == 0 {
@@ -243,7 +246,7 @@ impl ChainDecompressor {
     }
 
     /// Reads what follows the compressed header as it is. Only after the list, if there is one.
-    pub(crate) fn read_irregular(&mut self, reader: &mut Reader<'_>) -> Result<(), ListError> {
+    pub(crate) fn read_irregular(&mut self, reader: &mut Reader<'_>) -> Result<(), Malformed> {
         self.irregular.clear();
         for (item, _) in self.list.items().filter(|(_, fresh)| !fresh) {
             self.irregular.extend_from_slice(reader.take(headers::irregular(item).len())?);
@@ -257,22 +260,19 @@ impl ChainDecompressor {
         self.list.items().next().map_or(next, |(item, _)| item[0])
     }
 
-    /// Appends the extension headers of the packet with sequence number `sn`, before `next`. `placed`
-    /// is told the protocol number and the place in `out` of each.
-    pub(crate) fn write(
-        &self,
-        next: u8,
-        sn: u32,
-        out: &mut Vec<u8>,
-        mut placed: impl FnMut(u8, core::ops::Range<usize>),
-    ) -> Result<(), ListError> {
+    /// Octets of the extension headers.
+    pub(crate) fn len(&self) -> usize {
+        self.list.items().map(|(item, _)| headers::header_len(item)).sum()
+    }
+
+    /// Appends the extension headers of the packet with sequence number `sn`, before `next`.
+    pub(crate) fn write(&self, next: u8, sn: u32, out: &mut Vec<u8>) -> Result<(), Malformed> {
         let mut irregular = &self.irregular[..];
         let items = self.list.items();
         let followers = items.clone().skip(1).map(|(item, _)| item[0]).chain(core::iter::once(next));
         for ((item, fresh), next) in items.zip(followers) {
             let start = out.len();
             headers::push_header(item, next, out)?;
-            placed(item[0], start..out.len());
             if fresh {
                 continue;
             }
@@ -280,13 +280,13 @@ impl ChainDecompressor {
             // Sequence numbers and AH's data stand as far from the header's end as from the item's.
             let from_end = item.len();
             if let Some((kind, range)) = headers::sequence(item) {
-                let value = self.value(kind, sn).ok_or(ListError::Unknown)?;
+                let value = self.value(kind, sn).ok_or(Malformed::Unknown)?;
                 let at = header.len() - (from_end - range.start);
                 header[at..at + 4].copy_from_slice(&value.to_be_bytes());
             }
             let range = headers::irregular(item);
             let Some((own, rest)) = irregular.split_at_checked(range.len()) else {
-                return Err(Malformed::TooShort.into());
+                return Err(Malformed::TooShort);
             };
             irregular = rest;
             // GRE's checksum follows the two octets of flags and two of type; AH's item is its header.
@@ -316,11 +316,7 @@ impl ChainDecompressor {
             references[kind as usize] = own.map(|value| (sn, value));
         }
         self.references = references;
-        self.list.commit(match self.form {
-            ChainForm::Dynamic => Update::Always,
-            _ if lists => Update::Generation,
-            _ => Update::Items,
-        });
+        self.list.commit(lists);
         self.begin();
     }
 }

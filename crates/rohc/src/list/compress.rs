@@ -157,6 +157,15 @@ impl ListCompressor {
         }
     }
 
+    /// The decompressor has a packet since the list last changed.
+    pub(crate) fn acknowledge(&mut self) {
+        for index in self.current.as_slice() {
+            self.table[usize::from(*index)].sent = self.repeats;
+        }
+        self.sent = self.repeats;
+        self.refer();
+    }
+
     /// The current list's item at `position` has to go along again.
     pub(crate) fn doubt_item(&mut self, position: usize) {
         self.sent = 0;
@@ -189,10 +198,14 @@ impl ListCompressor {
             }
         }
         self.sent = self.sent.saturating_add(1).min(self.repeats);
-        // RFC 4815 5.7: a reference is never empty.
         if self.sent == self.repeats {
-            self.reference = (!self.current.is_empty()).then_some((self.generation, self.current));
+            self.refer();
         }
+    }
+
+    /// The current list is known: later ones can refer to it. RFC 4815 5.7: not to an empty one.
+    fn refer(&mut self) {
+        self.reference = (!self.current.is_empty()).then_some((self.generation, self.current));
     }
 
     fn is_known(&self, index: u8) -> bool {

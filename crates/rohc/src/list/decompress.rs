@@ -4,7 +4,7 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::ops::Range;
 
-use super::{Kind, List, ListError, MAX_ITEMS, Mask};
+use super::{Kind, List, MAX_ITEMS, Mask};
 use crate::bits::Reader;
 use crate::error::Malformed;
 
@@ -37,22 +37,13 @@ pub(crate) struct ListDecompressor {
 #[derive(Clone, Debug)]
 struct Pending {
     list: List,
+    /// It came in a dynamic chain.
+    is_dynamic: bool,
     generation: Option<u8>,
     reference: Option<u8>,
     /// Index and place in `octets` of each item that came along.
     fresh: [(u8, u16, u16); MAX_ITEMS],
     fresh_count: usize,
-}
-
-/// What becomes of a list when its packet was right.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Update {
-    /// It is the list of the packets to come, as after IR and IR-DYN.
-    Always,
-    /// It is, if it is a generation (RFC 3095 5.8.2.1 d).
-    Generation,
-    /// Only the items are kept (RFC 4815 6.2, UO-1-ID).
-    Items,
 }
 
 impl ListDecompressor {
@@ -73,14 +64,26 @@ impl ListDecompressor {
         self.pending = None;
     }
 
-    /// Reads a compressed list. It is the list of this packet from now on.
-    pub(crate) fn read(&mut self, reader: &mut Reader<'_>) -> Result<(), ListError> {
+    /// Reads the list of a dynamic chain. It is the list of this packet and of those to come, even if it is
+    /// no generation.
+    pub(crate) fn read_dynamic(&mut self, reader: &mut Reader<'_>) -> Result<(), Malformed> {
+        self.read(reader)?;
+        if let Some(pending) = &mut self.pending {
+            pending.is_dynamic = true;
+        }
+        Ok(())
+    }
+
+    /// Reads a compressed list. It is the list of this packet from now on, and of those to come if it is a
+    /// generation (RFC 3095 5.8.2.1 d).
+    pub(crate) fn read(&mut self, reader: &mut Reader<'_>) -> Result<(), Malformed> {
         self.pending = None;
         self.octets.clear();
         let first = reader.u8()?;
         let generation = if first & 0x20 == 0 { None } else { Some(reader.u8()?) };
         let mut pending = Pending {
             list: List::default(),
+            is_dynamic: false,
             generation,
             reference: None,
             fresh: [(0, 0, 0); MAX_ITEMS],
@@ -102,11 +105,11 @@ impl ListDecompressor {
             }
             encoding => {
                 let id = reader.u8()?;
-                let reference = self.window.iter().find(|(known, _)| *known == id).ok_or(ListError::Unknown)?.1;
+                let reference = self.window.iter().find(|(known, _)| *known == id).ok_or(Malformed::Unknown)?.1;
                 pending.reference = Some(id);
                 let removal = if encoding == 1 { None } else { Some(Mask::read(reader)?) };
                 if encoding == 2 && usize::from(low) != reference.as_slice().len() {
-                    return Err(ListError::Unknown);
+                    return Err(Malformed::Unknown);
                 }
                 let kept = remove(&reference, removal)?;
                 if encoding == 2 {
@@ -138,13 +141,13 @@ impl ListDecompressor {
         pending: &mut Pending,
         indices: impl Iterator<Item = (u8, bool)>,
         reader: &mut Reader<'_>,
-    ) -> Result<(), ListError> {
+    ) -> Result<(), Malformed> {
         for (index, _) in indices.filter(|(_, fresh)| *fresh) {
             let length = self.kind.item_len(reader.rest())?;
             let start = self.octets.len();
             self.octets.extend_from_slice(reader.take(length)?);
             if self.octets.len() > TABLE_OCTETS {
-                return Err(Malformed::TooMany("octets of list items").into());
+                return Err(Malformed::TooMany("octets of list items"));
             }
             pending.fresh[pending.fresh_count] = (index, start as u16, self.octets.len() as u16);
             pending.fresh_count += 1;
@@ -153,21 +156,26 @@ impl ListDecompressor {
     }
 
     /// Every item of the list must be in the table or have come along.
-    fn check_known(&self, pending: &Pending) -> Result<(), ListError> {
+    fn check_known(&self, pending: &Pending) -> Result<(), Malformed> {
         let is_known = |index: &u8| {
             pending.fresh_of(*index).is_some() || self.table.get(usize::from(*index)).is_some_and(Option::is_some)
         };
-        if pending.list.as_slice().iter().all(is_known) { Ok(()) } else { Err(ListError::Unknown) }
+        if pending.list.as_slice().iter().all(is_known) { Ok(()) } else { Err(Malformed::Unknown) }
     }
 
     /// The table must have room for what came along.
-    fn check_room(&self, pending: &Pending) -> Result<(), ListError> {
+    fn check_room(&self, pending: &Pending) -> Result<(), Malformed> {
         let known =
             |index: u8| self.table.get(usize::from(index)).and_then(Option::as_ref).map_or(0, |item| item.len());
         let replaced: usize = pending.fresh().map(|(index, _)| known(index)).sum();
         // An index may come along twice: then what it replaces is counted twice, and never too little.
         let room = TABLE_OCTETS.saturating_sub(self.table_octets.saturating_sub(replaced));
-        if self.octets.len() <= room { Ok(()) } else { Err(Malformed::TooMany("octets of list items").into()) }
+        if self.octets.len() <= room { Ok(()) } else { Err(Malformed::TooMany("octets of list items")) }
+    }
+
+    /// How many items this packet's list has.
+    pub(crate) fn len(&self) -> u8 {
+        self.pending.as_ref().map_or(&self.current, |pending| &pending.list).length
     }
 
     /// The items of this packet's list: what was read, or else the list of the packets before. Of each,
@@ -184,8 +192,9 @@ impl ListDecompressor {
         })
     }
 
-    /// Takes over what was read: the packet was right.
-    pub(crate) fn commit(&mut self, update: Update) {
+    /// Takes over what was read: the packet was right. Unless it may update `lists`, only items are kept
+    /// (RFC 4815 6.2).
+    pub(crate) fn commit(&mut self, lists: bool) {
         let Some(pending) = self.pending.take() else { return };
         for (index, range) in pending.fresh() {
             let item = &self.octets[range];
@@ -201,7 +210,7 @@ impl ListDecompressor {
                 _ => *entry = Some(item.into()),
             }
         }
-        if update == Update::Items || update == Update::Generation && pending.generation.is_none() {
+        if !lists || !pending.is_dynamic && pending.generation.is_none() {
             return;
         }
         self.current = pending.list;
@@ -267,12 +276,12 @@ impl Indices {
 }
 
 /// The removal scheme (RFC 3095 5.8.3). Items beyond the mask stay (RFC 4815 5.3).
-fn remove(reference: &List, mask: Option<Mask>) -> Result<List, ListError> {
+fn remove(reference: &List, mask: Option<Mask>) -> Result<List, Malformed> {
     let Some(mask) = mask else { return Ok(*reference) };
     let items = reference.as_slice();
     // A 0 where the reference is exhausted: this is not the list that the compressor refers to.
     if (items.len()..mask.width).any(|position| !mask.get(position)) {
-        return Err(ListError::Unknown);
+        return Err(Malformed::Unknown);
     }
     let mut kept = List::default();
     for (position, index) in items.iter().enumerate() {
@@ -284,7 +293,7 @@ fn remove(reference: &List, mask: Option<Mask>) -> Result<List, ListError> {
 }
 
 /// The insertion scheme (RFC 3095 5.8.3). Items beyond the mask stay (RFC 4815 5.3).
-fn insert(kept: &List, mask: Mask, inserted: &[(u8, bool)]) -> Result<List, ListError> {
+fn insert(kept: &List, mask: Mask, inserted: &[(u8, bool)]) -> Result<List, Malformed> {
     let mut list = List::default();
     let mut old = kept.as_slice().iter();
     let mut new = inserted.iter();
@@ -293,7 +302,7 @@ fn insert(kept: &List, mask: Mask, inserted: &[(u8, bool)]) -> Result<List, List
         if mask.get(position) {
             if exhausted {
                 // An item behind a gap: this is not the list that the compressor refers to.
-                return Err(ListError::Unknown);
+                return Err(Malformed::Unknown);
             }
             list.push(new.next().ok_or(Malformed::TooShort)?.0)?;
         } else if let Some(index) = old.next() {

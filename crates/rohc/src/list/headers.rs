@@ -50,13 +50,13 @@ pub(crate) const fn is_extension(protocol: u8, version: u8) -> bool {
 
 /// One extension header in a packet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct ExtensionHeader {
+pub(super) struct ExtensionHeader {
     /// Its protocol number.
-    pub(crate) protocol: u8,
+    pub(super) protocol: u8,
     /// Where it begins, counted from the end of the IP header.
-    pub(crate) at: usize,
+    pub(super) at: usize,
     /// Its length in octets.
-    pub(crate) length: usize,
+    pub(super) length: usize,
 }
 
 /// The extension headers that follow an IP header.
@@ -97,7 +97,19 @@ impl ExtensionHeaders {
         Ok(found)
     }
 
-    pub(crate) fn as_slice(&self) -> &[ExtensionHeader] {
+    /// Takes `bytes`, the headers, apart for the CRC: each part, and whether it is CRC-DYNAMIC.
+    pub(crate) fn crc_parts<'a>(&self, bytes: &'a [u8], mut part: impl FnMut(&'a [u8], bool)) {
+        for header in self.as_slice() {
+            let octets = &bytes[header.at..header.at + header.length];
+            let [first, second] = crc_dynamic(header.protocol, octets);
+            part(&octets[..first.start], false);
+            part(&octets[first.clone()], true);
+            part(&octets[first.end..second.start], false);
+            part(&octets[second], true);
+        }
+    }
+
+    pub(super) fn as_slice(&self) -> &[ExtensionHeader] {
         &self.headers[..self.count]
     }
 }
@@ -138,7 +150,6 @@ pub(super) fn item_len(bytes: &[u8]) -> Result<usize, Malformed> {
         HOP_BY_HOP | ROUTING | DESTINATION => Ok(usize::from(second) * 8 + 8),
         AH if second > 0 => Ok(usize::from(second) * 4 + 8),
         MINIMAL => Ok(if second & 0x80 == 0 { 8 } else { 12 }),
-        ESP => Ok(9),
         GRE => {
             let optional = |flag, octets| if second & flag == 0 { 0 } else { octets };
             Ok(2 + optional(GRE_CHECKSUM, 2) + optional(GRE_KEY, 4) + optional(GRE_SEQUENCE, 4))
@@ -194,6 +205,16 @@ pub(super) fn push_header(item: &[u8], next: u8, out: &mut Vec<u8>) -> Result<()
         }
     }
     Ok(())
+}
+
+/// The length of the header of `item` in a packet.
+pub(super) fn header_len(item: &[u8]) -> usize {
+    match item[0] {
+        // Two octets of type more; and two of Reserved1, if there is a checksum.
+        GRE => item.len() + if item[1] & GRE_CHECKSUM == 0 { 2 } else { 4 },
+        ESP => item.len() - 1,
+        _ => item.len(),
+    }
 }
 
 /// The headers whose sequence numbers are sent apart from the list (RFC 3095 5.8.5.1), in the order
@@ -255,7 +276,7 @@ pub(super) fn same(a: &[u8], b: &[u8]) -> bool {
 }
 
 /// Which octets of `header`, as it stands in a packet, are CRC-DYNAMIC (RFC 3095 5.8.7).
-pub(crate) fn crc_dynamic(protocol: u8, header: &[u8]) -> [Range<usize>; 2] {
+pub(super) fn crc_dynamic(protocol: u8, header: &[u8]) -> [Range<usize>; 2] {
     let end = header.len();
     match protocol {
         AH | ESP => [0..end, end..end],

@@ -11,15 +11,15 @@
 
 mod chain;
 mod compress;
+mod context;
 mod decompress;
 mod headers;
 
-#[allow(unused_imports, reason = "the IP chain comes next and uses it")]
-pub(crate) use chain::{ChainCompressor, ChainDecompressor, ChainForm};
+pub(crate) use chain::{ChainCompressor, ChainDecompressor};
 pub(crate) use compress::{Form, ListCompressor};
+pub(crate) use context::{CompressorLists, DecompressorLists};
 pub(crate) use decompress::ListDecompressor;
-#[allow(unused_imports, reason = "the IP chain comes next and uses it")]
-pub(crate) use headers::{ExtensionHeader, ExtensionHeaders, Unfit, crc_dynamic, is_extension};
+pub(crate) use headers::{ExtensionHeaders, is_extension};
 
 use crate::bits::Reader;
 use crate::error::Malformed;
@@ -51,21 +51,6 @@ impl Kind {
             Self::Csrc => a == b,
             Self::Headers => headers::same(a, b),
         }
-    }
-}
-
-/// Why a compressed list cannot be decoded.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum ListError {
-    /// The octets are not a list.
-    Malformed(Malformed),
-    /// An item or a reference that this end does not have: the context lacks something.
-    Unknown,
-}
-
-impl From<Malformed> for ListError {
-    fn from(malformed: Malformed) -> Self {
-        Self::Malformed(malformed)
     }
 }
 

@@ -6,7 +6,8 @@ use super::Kind;
 use super::header::{Addresses, Header, Ip};
 use crate::bits::{Reader, push_sdvl, sdvl_len};
 use crate::error::Malformed;
-use crate::headers::{ESP, IP_IN_IP, IPV6, UDP};
+use crate::headers::{ESP, IP_IN_IP, IPV6, MAX_IP, UDP};
+use crate::list::{ChainCompressor, ChainDecompressor, CompressorLists, DecompressorLists, Form};
 
 /// The bit of a static part's version that ends the chain of profile 0x0004 (RFC 3843 3.1).
 const LAST: u8 = 0x80;
@@ -83,8 +84,8 @@ pub(crate) fn write_static(kind: Kind, header: &Header, out: &mut Vec<u8>) {
     }
 }
 
-/// Reads a static chain. What is dynamic is zero in the result.
-pub(crate) fn read_static(kind: Kind, reader: &mut Reader<'_>) -> Result<Header, Malformed> {
+/// Reads a static chain, which ends after `limit` IP headers at the latest. What is dynamic is zero in the result.
+pub(crate) fn read_static(kind: Kind, limit: usize, reader: &mut Reader<'_>) -> Result<Header, Malformed> {
     let mut header = Header::EMPTY;
     let mut expected = None;
     loop {
@@ -106,9 +107,9 @@ pub(crate) fn read_static(kind: Kind, reader: &mut Reader<'_>) -> Result<Header,
             }
             _ => return Err(Malformed::Reserved("static chain's IP version")),
         };
-        header.push(Ip { addresses, tos: 0, ttl: 0, protocol, id: 0, df: false })?;
+        header.push(Ip { addresses, tos: 0, ttl: 0, protocol, extensions: 0, id: 0, df: false })?;
         expected = match protocol {
-            _ if is_last => break,
+            _ if is_last || header.ips().len() == limit && limit < MAX_IP => break,
             IP_IN_IP => Some(4),
             IPV6 => Some(6),
             UDP if kind.has_udp() => break,
@@ -131,7 +132,7 @@ pub(crate) fn read_static(kind: Kind, reader: &mut Reader<'_>) -> Result<Header,
 }
 
 /// Appends the dynamic part of one IP header.
-pub(crate) fn write_ip_dynamic(ip: &Ip, coding: IdCoding, out: &mut Vec<u8>) {
+pub(crate) fn write_ip_dynamic(ip: &Ip, coding: IdCoding, list: &mut ChainCompressor, out: &mut Vec<u8>) {
     out.extend_from_slice(&[ip.tos, ip.ttl]);
     if !ip.is_v6() {
         out.extend_from_slice(&ip.id.to_be_bytes());
@@ -139,11 +140,16 @@ pub(crate) fn write_ip_dynamic(ip: &Ip, coding: IdCoding, out: &mut Vec<u8>) {
             u8::from(ip.df) << 7 | u8::from(coding.rnd) << 6 | u8::from(coding.nbo) << 5 | u8::from(coding.sid) << 4,
         );
     }
-    write_empty_list(out);
+    list.write_dynamic(out);
 }
 
 /// Reads the dynamic part of one IP header.
-pub(crate) fn read_ip_dynamic(ip: &mut Ip, coding: &mut IdCoding, reader: &mut Reader<'_>) -> Result<(), Malformed> {
+pub(crate) fn read_ip_dynamic(
+    ip: &mut Ip,
+    coding: &mut IdCoding,
+    list: &mut ChainDecompressor,
+    reader: &mut Reader<'_>,
+) -> Result<(), Malformed> {
     ip.tos = reader.u8()?;
     ip.ttl = reader.u8()?;
     if !ip.is_v6() {
@@ -152,13 +158,20 @@ pub(crate) fn read_ip_dynamic(ip: &mut Ip, coding: &mut IdCoding, reader: &mut R
         ip.df = flags & 0x80 != 0;
         *coding = IdCoding { rnd: flags & 0x40 != 0, nbo: flags & 0x20 != 0, sid: flags & 0x10 != 0 };
     }
-    read_empty_list(reader)
+    list.read_dynamic(reader)
 }
 
-/// Appends the dynamic chain. `codings` goes with the IP headers.
-pub(crate) fn write_dynamic(kind: Kind, header: &Header, codings: &[IdCoding], extra: RtpExtra, out: &mut Vec<u8>) {
-    for (ip, coding) in header.ips().iter().zip(codings) {
-        write_ip_dynamic(ip, *coding, out);
+/// Appends the dynamic chain. `codings` and `lists` go with the IP headers.
+pub(crate) fn write_dynamic(
+    kind: Kind,
+    header: &Header,
+    codings: &[IdCoding],
+    lists: &mut CompressorLists,
+    extra: RtpExtra,
+    out: &mut Vec<u8>,
+) {
+    for ((ip, coding), list) in header.ips().iter().zip(codings).zip(&mut lists.chains) {
+        write_ip_dynamic(ip, *coding, list, out);
     }
     if kind.has_udp() {
         out.extend_from_slice(&header.transport.udp_checksum.to_be_bytes());
@@ -166,12 +179,12 @@ pub(crate) fn write_dynamic(kind: Kind, header: &Header, codings: &[IdCoding], e
     match kind {
         Kind::Rtp => {
             let rtp = &header.transport.rtp;
-            // V = 2, P, RX = 1, CC = 0.
-            out.push(0x90 | u8::from(rtp.padding) << 5);
+            // V = 2, P, RX = 1, CC.
+            out.push(0x90 | u8::from(rtp.padding) << 5 | rtp.sources);
             out.push(u8::from(rtp.marker) << 7 | rtp.payload_type);
             out.extend_from_slice(&(header.sn as u16).to_be_bytes());
             out.extend_from_slice(&rtp.timestamp.to_be_bytes());
-            write_empty_list(out);
+            lists.sources.write(Form::Full, out);
             let stride = extra.ts_stride.and_then(|stride| Some((stride, sdvl_len(stride)?)));
             out.push(u8::from(rtp.extension) << 4 | extra.mode << 2 | u8::from(stride.is_some()));
             if let Some((stride, octets)) = stride {
@@ -189,10 +202,11 @@ pub(crate) fn read_dynamic(
     kind: Kind,
     header: &mut Header,
     codings: &mut [IdCoding],
+    lists: &mut DecompressorLists,
     reader: &mut Reader<'_>,
 ) -> Result<RtpExtra, Malformed> {
-    for (ip, coding) in header.ips_mut().iter_mut().zip(codings) {
-        read_ip_dynamic(ip, coding, reader)?;
+    for ((ip, coding), list) in header.ips_mut().iter_mut().zip(codings).zip(&mut lists.chains) {
+        read_ip_dynamic(ip, coding, list, reader)?;
     }
     if kind.has_udp() {
         header.transport.udp_checksum = reader.u16()?;
@@ -211,7 +225,8 @@ pub(crate) fn read_dynamic(
             rtp.payload_type = second & 0x7f;
             header.sn = u32::from(reader.u16()?);
             rtp.timestamp = reader.u32()?;
-            read_empty_list(reader)?;
+            // RFC 4815 5.2: the list's own CC counts, not the one in the first octet.
+            lists.sources.read_dynamic(reader)?;
             // RX; RFC 4815 6.5: X is zero without it.
             rtp.extension = false;
             if first & 0x10 != 0 {
@@ -230,21 +245,4 @@ pub(crate) fn read_dynamic(
         Kind::Udp | Kind::Ip => header.sn = u32::from(reader.u16()?),
     }
     Ok(extra)
-}
-
-/// A list of no items, encoding type 0 (RFC 3095 5.8.6.1, RFC 4815 5.1).
-fn write_empty_list(out: &mut Vec<u8>) {
-    out.push(0);
-}
-
-fn read_empty_list(reader: &mut Reader<'_>) -> Result<(), Malformed> {
-    let first = reader.u8()?;
-    // ET, then GP with a gen_id behind, PS, and how many items there are.
-    if first & 0xc0 != 0 || first & 0x0f != 0 {
-        return Err(Malformed::Reserved("list: only empty ones are understood"));
-    }
-    if first & 0x20 != 0 {
-        reader.u8()?;
-    }
-    Ok(())
 }

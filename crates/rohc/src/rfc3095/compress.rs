@@ -5,15 +5,16 @@ use core::time::Duration;
 
 use super::chain::{self, RtpExtra};
 use super::feedback::{self, AckType, MODE_O, MODE_U};
-use super::format::{Request, Shape, Windows};
-use super::header::Header;
+use super::format::{Request, Shape, StaticCrcs, Windows};
+use super::header::{Header, crc_static, same_static};
 use super::observe::{Due, Pattern};
 use super::{Kind, fields::Positions};
 use crate::bits::Bits;
 use crate::compressor::{CompressorConfig, Job, Sent};
-use crate::crc::CRC8;
+use crate::crc::{CRC3, CRC7, CRC8};
 use crate::error::FeedbackError;
 use crate::feedback::Feedback;
+use crate::list::CompressorLists;
 use crate::packet_type::PacketType;
 use crate::wlsb::Window;
 
@@ -21,6 +22,10 @@ use crate::wlsb::Window;
 const IR: u8 = 0b1111_1101;
 /// The type octet of an IR-DYN packet (RFC 3095 5.2.4).
 const IR_DYN: u8 = 0b1111_1000;
+
+/// Packets with a CRC-7 that follow the repeats of a change which a CRC-3 does not see: enough for a
+/// decompressor that missed it to be sure that its context is damaged.
+const CRC7_GUARD: u8 = 5;
 
 /// A context.
 #[derive(Clone, Debug)]
@@ -37,7 +42,11 @@ pub(crate) struct Compressor {
     pattern: Pattern,
     due: Due,
     windows: Windows,
+    lists: CompressorLists,
     udp_checksum: bool,
+    static_crcs: StaticCrcs,
+    /// Packets whose CRC must have 7 bits, because the change before them left the CRC-3 as it was.
+    needs_crc7: u8,
     /// IR packets, and IR-DYN packets, that are still to be sent.
     ir: u8,
     ir_dyn: u8,
@@ -77,7 +86,10 @@ impl Compressor {
                 ts: window(32),
                 id: [window(16), window(16)],
             },
+            lists: CompressorLists::new(0, kind.sn_field(), config.repeats),
             udp_checksum: false,
+            static_crcs: StaticCrcs::default(),
+            needs_crc7: 0,
             ir: config.repeats,
             ir_dyn: 0,
             has_changed: true,
@@ -115,14 +127,34 @@ impl Compressor {
             self.ir_dyn = job.config.repeats;
             self.has_changed = true;
         }
-        let request = Request {
+        if self.sent == 0 {
+            self.lists = CompressorLists::new(header.ips().len(), self.kind.sn_field(), job.config.repeats);
+        }
+        let sources = header.sources(self.kind, job.packet);
+        let have_lists_changed = self.lists.observe(job.packet, job.headers, sources, header.sn);
+        self.has_changed |= have_lists_changed;
+        let static_crcs = if self.sent > 0 && !have_lists_changed && same_static(&self.header, &header) {
+            self.static_crcs
+        } else {
+            let of = |crc| crc_static(crc, self.kind, header.ips(), job.packet);
+            StaticCrcs { crc3: of(&CRC3), crc7: of(&CRC7) }
+        };
+        if self.sent > 0 && static_crcs != self.static_crcs && static_crcs.crc3 == self.static_crcs.crc3 {
+            // The change leaves the CRC-3 as it was, which cannot catch a decompressor that missed it: longer
+            // CRCs are used for a while (RFC 3095 5.9.2).
+            self.needs_crc7 = CRC7_GUARD.saturating_add(job.config.repeats);
+        }
+        let mut request = Request {
             kind: self.kind,
             header: &header,
             pattern: &self.pattern,
             windows: &self.windows,
             due: &self.due,
+            lists: &mut self.lists,
             udp_checksum: self.udp_checksum,
             mode: self.mode,
+            static_crcs,
+            needs_crc7: self.needs_crc7 > 0,
             is_in_transition: self.in_transition,
         };
         let plan = if self.ir > 0 {
@@ -150,6 +182,7 @@ impl Compressor {
         };
         let after = out.len() - start;
         out.extend_from_slice(payload);
+        self.static_crcs = static_crcs;
         self.note_sent(packet, &header, job);
         Some(Sent { packet, header_before: before, header_after: after })
     }
@@ -176,10 +209,12 @@ impl Compressor {
             AckType::Nack => {
                 self.ir_dyn = config.repeats;
                 self.has_changed = true;
+                self.lists.doubt();
             }
             AckType::StaticNack => {
                 self.ir = config.repeats;
                 self.has_changed = true;
+                self.lists.doubt();
             }
         }
         // RFC 4815 3.2: nothing about modes without a CRC.
@@ -239,7 +274,7 @@ impl Compressor {
         self.has_changed |= self.due != before || breaks.sid;
     }
 
-    fn write_initialisation(&self, is_ir: bool, header: &Header, job: &Job<'_>, out: &mut Vec<u8>) {
+    fn write_initialisation(&mut self, is_ir: bool, header: &Header, job: &Job<'_>, out: &mut Vec<u8>) {
         let start = out.len();
         job.space.open(out, job.cid, if is_ir { IR } else { IR_DYN });
         out.push(self.kind.profile().octet());
@@ -249,7 +284,7 @@ impl Compressor {
             chain::write_static(self.kind, header, out);
         }
         let extra = RtpExtra { mode: self.mode, ts_stride: Some(self.pattern.ts_stride), time_stride: None };
-        chain::write_dynamic(self.kind, header, &self.pattern.codings, extra, out);
+        chain::write_dynamic(self.kind, header, &self.pattern.codings, &mut self.lists, extra, out);
         // RFC 3095 5.9.1: over the header with its CRC as zero.
         out[crc_at] = CRC8.of(&out[start..]);
     }
@@ -270,6 +305,7 @@ impl Compressor {
             (self.since_ir, self.ir_at) = (0, job.now);
             self.ir = self.ir.saturating_sub(1);
         }
+        self.needs_crc7 = self.needs_crc7.saturating_sub(1);
         self.due.all_said();
         self.sent = self.sent.saturating_add(1);
         let sn = header.sn;
@@ -310,7 +346,9 @@ impl Compressor {
         }
         if !self.has_changed && self.is_after_change(sn) {
             self.due = Due::default();
+            self.needs_crc7 = 0;
             (self.ir, self.ir_dyn) = (0, 0);
+            self.lists.acknowledge();
         }
     }
 

@@ -3,10 +3,10 @@
 use alloc::vec::Vec;
 use core::time::Duration;
 
-use super::chain::{self, IdCoding};
+use super::chain::{self, IdCoding, RtpExtra};
 use super::feedback::{AckType, write_ack};
 use super::fields::{Fields, IpFields, Layout, Positions};
-use super::header::{Header, crc};
+use super::header::{Header, Ip, crc};
 use super::{ID_P, Kind, ts_p};
 use crate::bits::Reader;
 use crate::cid::Incoming;
@@ -14,6 +14,7 @@ use crate::crc::{CRC3, CRC7, CRC8};
 use crate::decompressor::{Arrival, Mode, Surroundings};
 use crate::error::{DecompressError, Malformed};
 use crate::headers::MAX_IP;
+use crate::list::DecompressorLists;
 use crate::packet_type::PacketType;
 use crate::wlsb;
 
@@ -50,6 +51,7 @@ pub(crate) struct Decompressor {
     state: State,
     /// Of the last packet that was right: the references.
     values: Values,
+    lists: DecompressorLists,
     /// Is the UDP checksum in compressed headers (RFC 3095 5.7)? Only IR and IR-DYN say so.
     udp_checksum: bool,
     /// The sequence number before the last one that was right: ref -1 of RFC 3095 5.3.2.2.5.
@@ -68,8 +70,8 @@ pub(crate) struct Decompressor {
 
 /// What is behind the fields of a compressed header.
 struct Behind<'a> {
-    /// The dynamic parts of IP headers beyond the second (RFC 3843 3.6).
-    more: Reader<'a>,
+    /// The IP headers with what came of dynamic parts for those beyond the second (RFC 3843 3.6).
+    more: [(Ip, IdCoding); MAX_IP],
     payload: &'a [u8],
 }
 
@@ -92,6 +94,7 @@ impl Decompressor {
                 // RFC 3095 5.7.5.2.
                 ts_stride: 1,
             },
+            lists: DecompressorLists::new(0, kind.sn_field()),
             udp_checksum: false,
             previous_sn: None,
             arrived: Duration::ZERO,
@@ -173,28 +176,20 @@ impl Decompressor {
         around: &Surroundings<'_>,
         out: &mut Vec<u8>,
     ) -> Result<Arrival, DecompressError> {
-        let cid = incoming.cid;
-        let malformed = |what| DecompressError::Malformed { cid, what };
-        let mut reader = Reader::new(incoming.body());
-        // Profile and CRC.
-        reader.take(2).map_err(malformed)?;
-        let mut header = chain::read_static(kind, &mut reader).map_err(malformed)?;
-        if incoming.first() & 1 == 0 {
-            check_crc(incoming, &reader)?;
-            self.set_static(kind, &header);
+        let chains = Chains::read(kind, &mut self.lists, incoming)?;
+        let Some(dynamic) = chains.dynamic else {
+            self.set_static(kind, &chains.header);
             return Err(DecompressError::NoPacket);
-        }
-        let mut codings = [IdCoding::default(); MAX_IP];
-        let extra = chain::read_dynamic(kind, &mut header, &mut codings, &mut reader).map_err(malformed)?;
-        check_crc(incoming, &reader)?;
+        };
+        let (codings, new_lists, extra) = dynamic;
         // RFC 4815 6.3: what an IR packet does not carry stays.
         let ts_stride = match extra.ts_stride {
             Some(stride) => stride,
             None if kind == self.kind => self.values.ts_stride,
             None => 1,
         };
-        let values = Values { header, codings, ts_stride };
-        self.initialise(PacketType::Ir, kind, values, incoming, &reader, around, out)
+        let values = Values { header: chains.header, codings, ts_stride };
+        self.initialise(PacketType::Ir, kind, values, new_lists, incoming, &chains.rest, around, out)
     }
 
     fn take_ir_dyn(
@@ -216,11 +211,13 @@ impl Decompressor {
         }
         let mut reader = Reader::new(incoming.body());
         reader.take(2).map_err(malformed)?;
-        let extra =
-            chain::read_dynamic(kind, &mut values.header, &mut values.codings, &mut reader).map_err(malformed)?;
+        let mut new = self.lists.others_for(values.header.ips().len(), kind.sn_field());
+        let lists = new.as_mut().unwrap_or(&mut self.lists);
+        let extra = chain::read_dynamic(kind, &mut values.header, &mut values.codings, lists, &mut reader)
+            .map_err(malformed)?;
         check_crc(incoming, &reader)?;
         values.ts_stride = extra.ts_stride.unwrap_or(values.ts_stride);
-        self.initialise(PacketType::IrDyn, kind, values, incoming, &reader, around, out)
+        self.initialise(PacketType::IrDyn, kind, values, new, incoming, &reader, around, out)
     }
 
     /// The static context of another profile that this one contains (RFC 3095 5.11.1, 5.12.1; RFC 3843 3.5).
@@ -245,7 +242,8 @@ impl Decompressor {
         &mut self,
         packet: PacketType,
         kind: Kind,
-        values: Values,
+        mut values: Values,
+        new_lists: Option<DecompressorLists>,
         incoming: &Incoming<'_>,
         reader: &Reader<'_>,
         around: &Surroundings<'_>,
@@ -254,7 +252,9 @@ impl Decompressor {
         let cid = incoming.cid;
         let payload = reader.rest();
         let start = out.len();
-        let written = values.header.write(kind, payload.len(), out);
+        let lists = new_lists.as_ref().unwrap_or(&self.lists);
+        values.header.measure(lists);
+        let written = values.header.write(kind, lists, payload.len(), out);
         written.map_err(|what| DecompressError::Malformed { cid, what })?;
         out.extend_from_slice(payload);
         let judged = values.header.checksum_is_right(kind, &out[start..]);
@@ -266,6 +266,10 @@ impl Decompressor {
         self.state = State::Full;
         self.udp_checksum = values.header.transport.udp_checksum != 0;
         self.values = values;
+        if let Some(lists) = new_lists {
+            self.lists = lists;
+        }
+        self.lists.commit(values.header.sn, true);
         self.previous_sn = None;
         self.unconfirmed = 0;
         self.failures = 0;
@@ -291,6 +295,7 @@ impl Decompressor {
         if !fits {
             *self = Self { state: State::Static, ..Self::new(kind) };
             self.values.header = *header;
+            self.lists = DecompressorLists::new(header.ips().len(), kind.sn_field());
             return;
         }
         let current = &mut self.values.header;
@@ -341,14 +346,16 @@ impl Decompressor {
             codings: &self.values.codings,
             udp_checksum: self.udp_checksum,
         };
-        let fields = layout.read(incoming.first(), &mut reader).map_err(Wrong::Malformed)?;
-        let more = reader.clone();
+        self.lists.begin();
+        let fields = layout.read(incoming.first(), &mut self.lists, &mut reader).map_err(Wrong::Malformed)?;
+        let mut more = [(Ip::NONE, IdCoding::default()); MAX_IP];
         if header.ips().len() > 2 {
             if self.kind != Kind::Ip {
                 return Err(Wrong::Malformed(Malformed::TooMany("IP headers for a compressed header")));
             }
-            for ip in &header.ips()[2..] {
-                chain::read_ip_dynamic(&mut ip.clone(), &mut IdCoding::default(), &mut reader)
+            for (at, more) in more.iter_mut().enumerate().take(header.ips().len()).skip(2) {
+                more.0 = header.ips()[at];
+                chain::read_ip_dynamic(&mut more.0, &mut more.1, &mut self.lists.chains[at], &mut reader)
                     .map_err(Wrong::Malformed)?;
             }
         }
@@ -429,7 +436,7 @@ impl Decompressor {
         let header = &values.header;
         let start = out.len();
         let result = (|| {
-            header.write(self.kind, behind.payload.len(), out).map_err(Wrong::Malformed)?;
+            header.write(self.kind, &self.lists, behind.payload.len(), out).map_err(Wrong::Malformed)?;
             let (polynomial, expected) = match fields.packet {
                 PacketType::Uor2 | PacketType::Uor2Id | PacketType::Uor2Ts => (&CRC7, fields.crc),
                 _ => (&CRC3, fields.crc),
@@ -533,11 +540,11 @@ impl Decompressor {
         }
         header.transport.udp_checksum = fields.udp_checksum.unwrap_or(0);
 
-        let mut more = behind.more.clone();
-        let further = header.ips_mut().iter_mut().zip(&mut values.codings).skip(2);
-        for (ip, coding) in further {
-            chain::read_ip_dynamic(ip, coding, &mut more)?;
+        let further = header.ips_mut().iter_mut().zip(&mut values.codings).zip(&behind.more).skip(2);
+        for ((ip, coding), more) in further {
+            (*ip, *coding) = *more;
         }
+        header.measure(&self.lists);
         Ok(values)
     }
 
@@ -554,6 +561,8 @@ impl Decompressor {
             };
         }
         self.arrived = around.now;
+        // RFC 4815 6.2: of lists, UO-1-ID updates tables and sequence numbers only.
+        self.lists.commit(values.header.sn, fields.packet != PacketType::Uo1Id);
         if fields.packet == PacketType::Uo1Id {
             // RFC 4815 6.2: UO-1-ID updates SN, TS and IP-ID only.
             let header = &mut self.values.header;
@@ -613,6 +622,67 @@ impl Decompressor {
             _ => around.counters.nacks += 1,
         }
         write_ack(ack, cid, sn, around.feedback);
+    }
+}
+
+/// The chains of an IR packet.
+struct Chains<'a> {
+    header: Header,
+    /// The dynamic part, which is in `header` too.
+    dynamic: Option<([IdCoding; MAX_IP], Option<DecompressorLists>, RtpExtra)>,
+    /// Stands before the payload.
+    rest: Reader<'a>,
+}
+
+impl<'a> Chains<'a> {
+    /// Reads an IR packet and checks its CRC.
+    ///
+    /// Others read the RFCs differently in two places, and the CRC says who was right. In profiles 0x0002 to
+    /// 0x0004 some take bit D for reserved and always send a dynamic chain. And in 0x0004 some end the chain
+    /// after two IP headers without saying so.
+    fn read(kind: Kind, lists: &mut DecompressorLists, incoming: &Incoming<'a>) -> Result<Self, DecompressError> {
+        let says_dynamic = incoming.first() & 1 != 0;
+        let readings = [
+            (MAX_IP, true, says_dynamic || kind != Kind::Rtp),
+            (MAX_IP, false, !says_dynamic),
+            (2, true, kind == Kind::Ip),
+        ];
+        let mut result = Err(DecompressError::Crc { cid: incoming.cid, bits: 8 });
+        for (limit, has_dynamic, _) in readings.into_iter().filter(|(_, _, is_possible)| *is_possible) {
+            let read = Self::read_as(kind, limit, has_dynamic, lists, incoming);
+            if read.is_ok() {
+                return read;
+            }
+            // The first reading is the RFC's, unless only a static chain was announced.
+            if result.is_err() && (has_dynamic == says_dynamic && limit == MAX_IP) {
+                result = read;
+            }
+        }
+        result
+    }
+
+    fn read_as(
+        kind: Kind,
+        limit: usize,
+        has_dynamic: bool,
+        lists: &mut DecompressorLists,
+        incoming: &Incoming<'a>,
+    ) -> Result<Self, DecompressError> {
+        let malformed = |what| DecompressError::Malformed { cid: incoming.cid, what };
+        let mut rest = Reader::new(incoming.body());
+        // Profile and CRC.
+        rest.take(2).map_err(malformed)?;
+        let mut header = chain::read_static(kind, limit, &mut rest).map_err(malformed)?;
+        let mut dynamic = None;
+        if has_dynamic {
+            let mut codings = [IdCoding::default(); MAX_IP];
+            let mut new = lists.others_for(header.ips().len(), kind.sn_field());
+            let lists = new.as_mut().unwrap_or(lists);
+            let extra = chain::read_dynamic(kind, &mut header, &mut codings, lists, &mut rest).map_err(malformed)?;
+            dynamic = Some((codings, new, extra));
+        }
+        check_crc(incoming, &rest)?;
+        Ok(Self { header, dynamic, rest })
     }
 }
 

@@ -6,6 +6,7 @@ use super::chain::IdCoding;
 use super::header::Ip;
 use crate::bits::{Bits, Reader};
 use crate::error::Malformed;
+use crate::list::DecompressorLists;
 use crate::packet_type::PacketType;
 
 /// An IP header's fields in extension 3.
@@ -103,22 +104,30 @@ impl Layout<'_> {
 
     /// Reads a compressed header whose first octet is `first`; `reader` stands behind it and the CID.
     /// What is left in `reader` is the list of further dynamic parts (RFC 3843 3.6) and the payload.
-    pub(crate) fn read(&self, first: u8, reader: &mut Reader<'_>) -> Result<Fields, Malformed> {
+    /// Compressed lists go to `lists`, where they wait for the CRC.
+    pub(crate) fn read(
+        &self,
+        first: u8,
+        lists: &mut DecompressorLists,
+        reader: &mut Reader<'_>,
+    ) -> Result<Fields, Malformed> {
         let mut fields = if first & 0x80 == 0 {
             Fields { crc: first & 0x7, sn: Bits::new(u32::from(first >> 3 & 0xf), 4), ..Fields::new(PacketType::Uo0) }
         } else if first & 0xc0 == 0x80 {
-            self.read_type1(first, reader)?
+            self.read_type1(first, lists, reader)?
         } else if first & 0xe0 == 0xc0 {
-            self.read_type2(first, reader)?
+            self.read_type2(first, lists, reader)?
         } else {
             return Err(Malformed::Misplaced);
         };
         let positions = Positions::of(self.ips.len());
-        let mut random = |at: Option<usize>, changes: &IpFields| match at {
-            Some(at) if !self.ips[at].is_v6() && changes.flags.map_or(self.codings[at].rnd, |flags| flags.rnd) => {
-                reader.u16().map(Some)
-            }
-            _ => Ok(None),
+        let mut random = |at: Option<usize>, changes: &IpFields| {
+            let Some(at) = at else { return Ok(None) };
+            let rnd = !self.ips[at].is_v6() && changes.flags.map_or(self.codings[at].rnd, |flags| flags.rnd);
+            let id = if rnd { Some(reader.u16()?) } else { None };
+            // RFC 3095 5.7: AH data and GRE checksums stand behind the identification of the same header.
+            lists.chains[at].read_irregular(reader)?;
+            Ok(id)
         };
         fields.random_ids = [random(positions.outer, &fields.outer)?, random(Some(positions.inner), &fields.inner)?];
         if self.udp_checksum && self.kind.has_udp() {
@@ -127,7 +136,12 @@ impl Layout<'_> {
         Ok(fields)
     }
 
-    fn read_type1(&self, first: u8, reader: &mut Reader<'_>) -> Result<Fields, Malformed> {
+    fn read_type1(
+        &self,
+        first: u8,
+        lists: &mut DecompressorLists,
+        reader: &mut Reader<'_>,
+    ) -> Result<Fields, Malformed> {
         let second = reader.u8()?;
         let crc = second & 0x7;
         if !matches!(self.kind, Kind::Rtp) {
@@ -148,20 +162,25 @@ impl Layout<'_> {
         }
         let mut fields = Fields { crc, sn, id: low, ..Fields::new(PacketType::Uo1Id) };
         if top {
-            self.read_extension(reader, Some(false), &mut fields)?;
+            self.read_extension(lists, reader, Some(false), &mut fields)?;
             fields.marker |= fields.rtp.is_some_and(|rtp| rtp.marker);
         }
         Ok(fields)
     }
 
-    fn read_type2(&self, first: u8, reader: &mut Reader<'_>) -> Result<Fields, Malformed> {
+    fn read_type2(
+        &self,
+        first: u8,
+        lists: &mut DecompressorLists,
+        reader: &mut Reader<'_>,
+    ) -> Result<Fields, Malformed> {
         let low = u32::from(first & 0x1f);
         if !matches!(self.kind, Kind::Rtp) {
             // RFC 3095 5.11.3, RFC 4815 8.8.
             let second = reader.u8()?;
             let mut fields = Fields { crc: second & 0x7f, sn: Bits::new(low, 5), ..Fields::new(PacketType::Uor2) };
             if second & 0x80 != 0 {
-                self.read_extension(reader, None, &mut fields)?;
+                self.read_extension(lists, reader, None, &mut fields)?;
             }
             return Ok(fields);
         }
@@ -189,7 +208,7 @@ impl Layout<'_> {
             Some(false) => (fields.packet, fields.id) = (PacketType::Uor2Id, Bits::new(low, 5)),
         }
         if has_extension {
-            self.read_extension(reader, t, &mut fields)?;
+            self.read_extension(lists, reader, t, &mut fields)?;
             // RFC 4815 8.4: two M bits must agree.
             if fields.rtp.is_some_and(|rtp| rtp.marker != fields.marker) {
                 return Err(Malformed::Reserved("M bits that differ"));
@@ -199,10 +218,16 @@ impl Layout<'_> {
     }
 
     /// Reads the extension. `t` is the base header's T bit, if it has one.
-    fn read_extension(&self, reader: &mut Reader<'_>, t: Option<bool>, fields: &mut Fields) -> Result<(), Malformed> {
+    fn read_extension(
+        &self,
+        lists: &mut DecompressorLists,
+        reader: &mut Reader<'_>,
+        t: Option<bool>,
+        fields: &mut Fields,
+    ) -> Result<(), Malformed> {
         let first = reader.u8()?;
         if first >> 6 == 3 {
-            return Extension3::read(self, first, reader, fields);
+            return Extension3::read(self, first, lists, reader, fields);
         }
         let sn = Bits::new(u32::from(first >> 3 & 0x7), 3);
         let mut plus = Bits::new(u32::from(first & 0x7), 3);
@@ -286,9 +311,6 @@ impl Extension3 {
         if has_outer && layout.ips.len() < 2 {
             return Err(Malformed::Reserved("fields of an outer IP header where there is none"));
         }
-        if (inner_flags | outer_flags) & 0x08 != 0 {
-            return Err(Malformed::Reserved("IP extension header list"));
-        }
         let fields = |present: bool, octet: u8| IpFields {
             flags: present.then_some(IpFlags { df: octet & 0x20 != 0, nbo: octet & 0x04 != 0, rnd: octet & 0x02 != 0 }),
             ..IpFields::default()
@@ -302,7 +324,14 @@ impl Extension3 {
     }
 
     /// Reads the rest of extension 3, whose first octet is `first`.
-    fn read(layout: &Layout<'_>, first: u8, reader: &mut Reader<'_>, fields: &mut Fields) -> Result<(), Malformed> {
+    fn read(
+        layout: &Layout<'_>,
+        first: u8,
+        lists: &mut DecompressorLists,
+        reader: &mut Reader<'_>,
+        fields: &mut Fields,
+    ) -> Result<(), Malformed> {
+        let positions = Positions::of(layout.ips.len());
         let is_rtp = matches!(layout.kind, Kind::Rtp);
         let mut this = Self::flags(layout, first, reader)?;
         if first & 0x20 != 0 {
@@ -316,7 +345,7 @@ impl Extension3 {
         } else {
             fields.mode = first >> 3 & 0x3;
         }
-        let ip_fields = |changes: &mut IpFields, flags: u8, reader: &mut Reader<'_>| {
+        let mut ip_fields = |at: usize, changes: &mut IpFields, flags: u8, reader: &mut Reader<'_>| {
             if flags & 0x80 != 0 {
                 changes.tos = Some(reader.u8()?);
             }
@@ -326,13 +355,18 @@ impl Extension3 {
             if flags & 0x10 != 0 {
                 changes.protocol = Some(reader.u8()?);
             }
+            if flags & 0x08 != 0 {
+                lists.chains[at].read_extension(reader)?;
+            }
             Ok(())
         };
-        ip_fields(&mut this.inner, this.inner_flags, reader)?;
+        ip_fields(positions.inner, &mut this.inner, this.inner_flags, reader)?;
         if first & 0x04 != 0 {
             fields.id = fields.id.then(Bits::new(u32::from(reader.u16()?), 16));
         }
-        ip_fields(&mut this.outer, this.outer_flags, reader)?;
+        if let Some(outer) = positions.outer {
+            ip_fields(outer, &mut this.outer, this.outer_flags, reader)?;
+        }
         if this.outer_flags & 0x01 != 0 {
             fields.outer_id = Bits::new(u32::from(reader.u16()?), 16);
         }
@@ -340,13 +374,13 @@ impl Extension3 {
         if is_rtp && first & 0x01 != 0 {
             let flags = reader.u8()?;
             fields.mode = flags >> 6;
-            if flags & 0x04 != 0 {
-                return Err(Malformed::Reserved("CSRC list"));
-            }
             let mut rtp = RtpFields { marker: flags & 0x10 != 0, extension: flags & 0x08 != 0, ..RtpFields::default() };
             if flags & 0x20 != 0 {
                 let octet = reader.u8()?;
                 rtp.payload_type = Some((octet & 0x80 != 0, octet & 0x7f));
+            }
+            if flags & 0x04 != 0 {
+                lists.sources.read(reader)?;
             }
             if flags & 0x02 != 0 {
                 rtp.ts_stride = Some(reader.sdvl()?.value);

@@ -3,12 +3,13 @@
 use alloc::vec::Vec;
 
 use super::fields::Positions;
-use super::header::{Header, crc};
+use super::header::{Header, crc_dynamic};
 use super::observe::{Due, Pattern};
 use super::{ID_P, Kind, chain, ts_p};
 use crate::bits::push_sdvl;
 use crate::cid::CidSpace;
 use crate::crc::{CRC3, CRC7};
+use crate::list::{ChainCompressor, CompressorLists, Form};
 use crate::packet_type::PacketType;
 use crate::packet_type::PacketType::{Uo0, Uo1, Uo1Id, Uo1Ts, Uor2, Uor2Id, Uor2Ts};
 use crate::wlsb::Window;
@@ -30,11 +31,23 @@ pub(crate) struct Request<'a> {
     pub(crate) pattern: &'a Pattern,
     pub(crate) windows: &'a Windows,
     pub(crate) due: &'a Due,
+    pub(crate) lists: &'a mut CompressorLists,
     pub(crate) udp_checksum: bool,
     /// The mode parameter to send where there is room.
     pub(crate) mode: u8,
+    /// The CRCs over the octets that are CRC-STATIC.
+    pub(crate) static_crcs: StaticCrcs,
+    /// A CRC-3 would not tell a decompressor that missed the last change (RFC 3095 5.9.2).
+    pub(crate) needs_crc7: bool,
     /// Only formats that all modes have, with the mode in them (RFC 3095 5.6.1, C_TRANS = P).
     pub(crate) is_in_transition: bool,
+}
+
+/// The state of the CRCs behind the CRC-STATIC octets, kept until one of those changes (RFC 3095 5.9.2).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct StaticCrcs {
+    pub(crate) crc3: u8,
+    pub(crate) crc7: u8,
 }
 
 /// A format and how many bits it has for each field.
@@ -108,13 +121,14 @@ const OTHERS: [Shape; 6] = [
 impl Request<'_> {
     /// The smallest format, if any can carry the header.
     pub(crate) fn choose(&self) -> Option<Shape> {
-        if !self.is_in_transition && !self.due.needs_extension3() {
+        if !self.is_in_transition && !self.due.needs_extension3() && !self.has_lists() {
             let shapes = match self.kind {
                 Kind::Rtp if self.has_t() => &RTP_T[..],
                 Kind::Rtp => &RTP,
                 _ => &OTHERS,
             };
-            if let Some(shape) = shapes.iter().find(|shape| self.accepts(shape)) {
+            let is_enough = |shape: &&Shape| shape.has_crc7() || !self.needs_crc7;
+            if let Some(shape) = shapes.iter().filter(is_enough).find(|shape| self.accepts(shape)) {
                 return Some(*shape);
             }
         }
@@ -122,12 +136,12 @@ impl Request<'_> {
     }
 
     /// Writes base header, extension and what stands behind them. `packet` begins with the original headers.
-    pub(crate) fn write(&self, shape: &Shape, space: CidSpace, cid: u16, packet: &[u8], out: &mut Vec<u8>) {
+    pub(crate) fn write(&mut self, shape: &Shape, space: CidSpace, cid: u16, packet: &[u8], out: &mut Vec<u8>) {
         let header = self.header;
         let ips = header.ips();
         let marker = u8::from(header.transport.rtp.marker);
         let is_rtp = self.kind == Kind::Rtp;
-        let crc3 = || crc(&CRC3, self.kind, ips, packet);
+        let crc3 = || crc_dynamic(&CRC3, self.static_crcs.crc3, self.kind, ips, packet);
         // The high bits of each field; the rest is in the extension.
         let in_extension = shape.extension_bits(is_rtp);
         let sn = (header.sn >> in_extension.sn) as u8;
@@ -152,7 +166,8 @@ impl Request<'_> {
                 out.push(marker << 7 | (sn & 0x0f) << 3 | crc3());
             }
             _ => {
-                let last = u8::from(shape.extension.is_some()) << 7 | crc(&CRC7, self.kind, ips, packet);
+                let crc7 = crc_dynamic(&CRC7, self.static_crcs.crc7, self.kind, ips, packet);
+                let last = u8::from(shape.extension.is_some()) << 7 | crc7;
                 let (low, top) = match shape.packet {
                     Uor2 if is_rtp => (ts >> 1, ts & 1),
                     Uor2Ts => (ts, 1),
@@ -176,13 +191,19 @@ impl Request<'_> {
             if !ips[at].is_v6() && self.pattern.codings[at].rnd {
                 out.extend_from_slice(&ips[at].id.to_be_bytes());
             }
+            self.lists.chains[at].write_irregular(out);
         }
         if self.udp_checksum && self.kind.has_udp() {
             out.extend_from_slice(&header.transport.udp_checksum.to_be_bytes());
         }
-        for (ip, coding) in ips.iter().zip(&self.pattern.codings).skip(2) {
-            chain::write_ip_dynamic(ip, *coding, out);
+        for (at, ip) in ips.iter().enumerate().skip(2) {
+            chain::write_ip_dynamic(ip, self.pattern.codings[at], &mut self.lists.chains[at], out);
         }
+    }
+
+    /// Is there a list that only extension 3 can carry? Those of headers beyond the second go with every packet.
+    fn has_lists(&self) -> bool {
+        self.lists.sources.is_pending() || self.lists.chains.iter().take(2).any(ChainCompressor::is_pending)
     }
 
     /// The offset that the identification at `at` is sent as; 0 if it is not sent so.
@@ -310,15 +331,17 @@ impl Request<'_> {
         out.extend(octets[1..=usize::from(number)].iter().map(|octet| *octet as u8));
     }
 
-    fn write_extension3(&self, shape: &Shape, out: &mut Vec<u8>) {
+    fn write_extension3(&mut self, shape: &Shape, out: &mut Vec<u8>) {
         let (header, due) = (self.header, self.due);
+        let pending = [0, 1].map(|at| self.lists.chains.get(at).is_some_and(ChainCompressor::is_pending));
+        let has_sources = self.lists.sources.is_pending();
         let is_rtp = self.kind == Kind::Rtp;
         let positions = Positions::of(header.ips().len());
-        let changes = |at: usize| due.tos[at] | due.ttl[at] | due.flags[at] != 0;
+        let changes = |at: usize| due.tos[at] | due.ttl[at] | due.flags[at] != 0 || pending[at];
         let outer = positions.outer.filter(|at| changes(*at) || shape.long_outer_id);
         let has_inner = changes(positions.inner) || is_rtp && outer.is_some();
         let has_sn = shape.sn > if is_rtp { 6 } else { 5 };
-        let has_rtp = is_rtp && (due.rtp | due.ts_stride != 0 || self.is_in_transition);
+        let has_rtp = is_rtp && (due.rtp | due.ts_stride != 0 || self.is_in_transition || has_sources);
         let bit = |set: bool, at: u8| u8::from(set) << at;
 
         out.push(
@@ -336,6 +359,7 @@ impl Request<'_> {
             bit(due.tos[at] != 0, 7)
                 | bit(due.ttl[at] != 0, 6)
                 | bit(ip.df, 5)
+                | bit(pending[at], 3)
                 | bit(coding.nbo, 2)
                 | bit(coding.rnd, 1)
                 | bit(last, 0)
@@ -353,13 +377,13 @@ impl Request<'_> {
             push_sdvl(out, self.ts_value(shape), shape.ts_octets);
         }
         if has_inner {
-            self.write_ip_fields(positions.inner, out);
+            self.write_ip_fields(positions.inner, pending[positions.inner], out);
         }
         if shape.long_id {
             out.extend_from_slice(&self.innermost_offset().to_be_bytes());
         }
         if let Some(at) = outer {
-            self.write_ip_fields(at, out);
+            self.write_ip_fields(at, pending[at], out);
             if shape.long_outer_id {
                 out.extend_from_slice(&self.offset(at).to_be_bytes());
             }
@@ -374,10 +398,14 @@ impl Request<'_> {
                     | bit(has_payload_type, 5)
                     | bit(rtp.marker, 4)
                     | bit(rtp.extension, 3)
+                    | bit(has_sources, 2)
                     | bit(has_stride, 1),
             );
             if has_payload_type {
                 out.push(bit(rtp.padding, 7) | rtp.payload_type);
+            }
+            if has_sources {
+                self.lists.sources.write(Form::Update, out);
             }
             if has_stride {
                 let octets = crate::bits::sdvl_len(self.pattern.ts_stride).unwrap_or(4);
@@ -386,13 +414,16 @@ impl Request<'_> {
         }
     }
 
-    fn write_ip_fields(&self, at: usize, out: &mut Vec<u8>) {
+    fn write_ip_fields(&mut self, at: usize, has_list: bool, out: &mut Vec<u8>) {
         let ip = &self.header.ips()[at];
         if self.due.tos[at] != 0 {
             out.push(ip.tos);
         }
         if self.due.ttl[at] != 0 {
             out.push(ip.ttl);
+        }
+        if has_list {
+            self.lists.chains[at].write_extension(out);
         }
     }
 }
@@ -407,6 +438,10 @@ struct InExtension {
 impl Shape {
     pub(crate) const fn packet(&self) -> PacketType {
         self.packet
+    }
+
+    pub(crate) const fn has_crc7(&self) -> bool {
+        matches!(self.packet, Uor2 | Uor2Id | Uor2Ts)
     }
 
     const fn extension_bits(&self, is_rtp: bool) -> InExtension {

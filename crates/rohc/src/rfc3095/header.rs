@@ -8,7 +8,8 @@ use wire::checksum::{Sum, checksum};
 use super::Kind;
 use crate::crc::Crc;
 use crate::error::Malformed;
-use crate::headers::{ESP, Headers, MAX_IP, UDP, transport_is_intact};
+use crate::headers::{ESP, Headers, IpAt, MAX_IP, UDP, transport_is_intact};
+use crate::list::{DecompressorLists, ExtensionHeaders};
 
 pub(crate) const UDP_LEN: usize = 8;
 pub(crate) const RTP_LEN: usize = 12;
@@ -29,8 +30,10 @@ pub(crate) struct Ip {
     pub(crate) tos: u8,
     /// Time to live or hop limit.
     pub(crate) ttl: u8,
-    /// Protocol or next header.
+    /// The protocol behind the header and its extension headers: what stands in the static chain.
     pub(crate) protocol: u8,
+    /// Octets of its extension headers, which are in the [`Lists`](crate::list).
+    pub(crate) extensions: usize,
     /// IPv4's identification; 0 in IPv6.
     pub(crate) id: u16,
     /// IPv4's don't fragment; false in IPv6.
@@ -38,11 +41,12 @@ pub(crate) struct Ip {
 }
 
 impl Ip {
-    const NONE: Self = Self {
+    pub(crate) const NONE: Self = Self {
         addresses: Addresses::V4 { source: [0; 4], destination: [0; 4] },
         tos: 0,
         ttl: 0,
         protocol: 0,
+        extensions: 0,
         id: 0,
         df: false,
     };
@@ -51,13 +55,31 @@ impl Ip {
         matches!(self.addresses, Addresses::V6 { .. })
     }
 
-    pub(crate) const fn len(&self) -> usize {
+    /// Octets of the header without extension headers.
+    const fn fixed_len(&self) -> usize {
         if self.is_v6() { 40 } else { 20 }
     }
 
+    /// Octets of the header and its extension headers.
+    pub(crate) const fn len(&self) -> usize {
+        self.fixed_len() + self.extensions
+    }
+
+    /// Its extension headers in `packet`, which begins with the header.
+    fn extension_headers(&self, packet: &[u8]) -> ExtensionHeaders {
+        if self.extensions == 0 {
+            return ExtensionHeaders::none(self.protocol);
+        }
+        let (version, first) = if self.is_v6() { (6, packet[6]) } else { (4, packet[9]) };
+        ExtensionHeaders::read(version, first, &packet[self.fixed_len()..self.len()])
+            .unwrap_or(ExtensionHeaders::none(self.protocol))
+    }
+
     /// Reads a header that [`Headers`] has checked.
-    fn read(header: &[u8], is_v6: bool) -> Self {
-        if is_v6 {
+    fn read(packet: &[u8], at: IpAt) -> Self {
+        let header = &packet[at.at..];
+        let (protocol, extensions) = (at.protocol, at.extensions);
+        if at.is_v6 {
             let h: &[u8; 40] = header.first_chunk().expect("checked by Headers");
             let first = u32::from_be_bytes([h[0], h[1], h[2], h[3]]);
             Self {
@@ -68,7 +90,8 @@ impl Ip {
                 },
                 tos: (first >> 20) as u8,
                 ttl: h[7],
-                protocol: h[6],
+                protocol,
+                extensions,
                 id: 0,
                 df: false,
             }
@@ -81,15 +104,17 @@ impl Ip {
                 },
                 tos: h[1],
                 ttl: h[8],
-                protocol: h[9],
+                protocol,
+                extensions,
                 id: u16::from_be_bytes([h[4], h[5]]),
                 df: h[6] & 0x40 != 0,
             }
         }
     }
 
-    /// Appends the header of a packet with `behind` octets behind this header.
-    fn write(&self, behind: usize, out: &mut Vec<u8>) -> Result<(), Malformed> {
+    /// Appends the header, without extension headers, of a packet with `behind` octets behind it, which are
+    /// a header of `protocol`.
+    fn write(&self, protocol: u8, behind: usize, out: &mut Vec<u8>) -> Result<(), Malformed> {
         match &self.addresses {
             Addresses::V4 { source, destination } => {
                 let length = u16::try_from(behind + 20).map_err(|_| Malformed::TooLong)?.to_be_bytes();
@@ -105,7 +130,7 @@ impl Ip {
                     u8::from(self.df) << 6,
                     0,
                     self.ttl,
-                    self.protocol,
+                    protocol,
                 ]);
                 header[12..16].copy_from_slice(source);
                 header[16..].copy_from_slice(destination);
@@ -118,7 +143,7 @@ impl Ip {
                 let first = 6 << 28 | u32::from(self.tos) << 20 | flow_label;
                 out.extend_from_slice(&first.to_be_bytes());
                 out.extend_from_slice(&length.to_be_bytes());
-                out.extend_from_slice(&[self.protocol, self.ttl]);
+                out.extend_from_slice(&[protocol, self.ttl]);
                 out.extend_from_slice(source);
                 out.extend_from_slice(destination);
             }
@@ -148,12 +173,14 @@ pub(crate) struct Transport {
     pub(crate) spi: u32,
 }
 
-/// RTP's header, but for its sequence number and CSRC list.
+/// RTP's header, but for its sequence number and the items of its CSRC list.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Rtp {
     pub(crate) padding: bool,
     pub(crate) extension: bool,
     pub(crate) marker: bool,
+    /// How many items the CSRC list has.
+    pub(crate) sources: u8,
     pub(crate) payload_type: u8,
     pub(crate) timestamp: u32,
     pub(crate) ssrc: u32,
@@ -178,7 +205,15 @@ impl Header {
             source_port: 0,
             destination_port: 0,
             udp_checksum: 0,
-            rtp: Rtp { padding: false, extension: false, marker: false, payload_type: 0, timestamp: 0, ssrc: 0 },
+            rtp: Rtp {
+                padding: false,
+                extension: false,
+                marker: false,
+                sources: 0,
+                payload_type: 0,
+                timestamp: 0,
+                ssrc: 0,
+            },
             spi: 0,
         },
     };
@@ -209,7 +244,7 @@ impl Header {
     pub(crate) fn read(kind: Kind, packet: &[u8], headers: &Headers) -> Self {
         let mut header = Self::EMPTY;
         for ip in headers.ip() {
-            header.ips[header.count] = Ip::read(&packet[ip.at..], ip.is_v6);
+            header.ips[header.count] = Ip::read(packet, *ip);
             header.count += 1;
         }
         let transport = headers.transport().map_or(&[][..], |(_, at)| &packet[at..]);
@@ -227,6 +262,7 @@ impl Header {
                     padding: transport[8] & 0x20 != 0,
                     extension: transport[8] & 0x10 != 0,
                     marker: transport[9] & 0x80 != 0,
+                    sources: transport[8] & 0x0f,
                     payload_type: transport[9] & 0x7f,
                     timestamp: be32(12),
                     ssrc: be32(16),
@@ -241,17 +277,43 @@ impl Header {
         header
     }
 
+    /// Takes the lengths of what stands in `lists`.
+    pub(crate) fn measure(&mut self, lists: &DecompressorLists) {
+        for (ip, chain) in self.ips_mut().iter_mut().zip(&lists.chains) {
+            ip.extensions = chain.len();
+        }
+        self.transport.rtp.sources = lists.sources.len();
+    }
+
+    /// The CSRC list in `packet`, which begins with these headers.
+    pub(crate) fn sources<'a>(&self, kind: Kind, packet: &'a [u8]) -> &'a [u8] {
+        let end = self.len(kind);
+        &packet[end - 4 * usize::from(self.transport.rtp.sources)..end]
+    }
+
     /// Octets of all headers.
     pub(crate) fn len(&self, kind: Kind) -> usize {
-        self.ips().iter().map(Ip::len).sum::<usize>() + transport_len(kind)
+        self.transport_at() + transport_len(kind) + 4 * usize::from(self.transport.rtp.sources)
+    }
+
+    /// Octets of the IP headers.
+    fn transport_at(&self) -> usize {
+        self.ips().iter().map(Ip::len).sum()
     }
 
     /// Appends the headers of a packet with `payload` octets behind them.
-    pub(crate) fn write(&self, kind: Kind, payload: usize, out: &mut Vec<u8>) -> Result<(), Malformed> {
+    pub(crate) fn write(
+        &self,
+        kind: Kind,
+        lists: &DecompressorLists,
+        payload: usize,
+        out: &mut Vec<u8>,
+    ) -> Result<(), Malformed> {
         let mut behind = self.len(kind) + payload;
-        for ip in self.ips() {
+        for (ip, chain) in self.ips().iter().zip(&lists.chains) {
+            ip.write(chain.first(ip.protocol), behind - ip.fixed_len(), out)?;
+            chain.write(ip.protocol, self.sn, out)?;
             behind -= ip.len();
-            ip.write(behind, out)?;
         }
         let transport = &self.transport;
         if kind.has_udp() {
@@ -264,11 +326,14 @@ impl Header {
         match kind {
             Kind::Rtp => {
                 let rtp = &transport.rtp;
-                out.push(0x80 | u8::from(rtp.padding) << 5 | u8::from(rtp.extension) << 4);
+                out.push(0x80 | u8::from(rtp.padding) << 5 | u8::from(rtp.extension) << 4 | rtp.sources);
                 out.push(u8::from(rtp.marker) << 7 | rtp.payload_type);
                 out.extend_from_slice(&(self.sn as u16).to_be_bytes());
                 out.extend_from_slice(&rtp.timestamp.to_be_bytes());
                 out.extend_from_slice(&rtp.ssrc.to_be_bytes());
+                for (source, _) in lists.sources.items() {
+                    out.extend_from_slice(source);
+                }
             }
             Kind::Esp => {
                 out.extend_from_slice(&transport.spi.to_be_bytes());
@@ -282,7 +347,7 @@ impl Header {
     /// Is the transport checksum of `packet`, which has these headers, right? `None` if it has none.
     pub(crate) fn checksum_is_right(&self, kind: Kind, packet: &[u8]) -> Option<bool> {
         let (source, destination) = self.ips().last()?.pair();
-        let transport = &packet[self.len(kind) - transport_len(kind)..];
+        let transport = &packet[self.transport_at()..];
         match kind {
             Kind::Rtp | Kind::Udp if self.transport.udp_checksum == 0 => None,
             Kind::Rtp | Kind::Udp => {
@@ -314,15 +379,17 @@ pub(crate) fn fits(kind: Kind, packet: &[u8], headers: &Headers) -> bool {
         return false;
     }
     match kind {
-        Kind::Ip => !needs_list(headers),
+        Kind::Ip => true,
         Kind::Esp => protocol == ESP && transport.len() >= ESP_LEN,
         Kind::Udp | Kind::Rtp => {
             let udp = protocol == UDP
                 && transport.len() >= UDP_LEN
                 && usize::from(u16::from_be_bytes([transport[4], transport[5]])) == transport.len();
             udp && (matches!(kind, Kind::Udp)
-                // RFC 3550 5.1: version 2; no CSRC list.
-                || transport.len() >= UDP_LEN + RTP_LEN && transport[8] & 0xcf == 0x80)
+                // RFC 3550 5.1: version 2.
+                || transport.len() >= UDP_LEN + RTP_LEN
+                    && transport[8] & 0xc0 == 0x80
+                    && transport.len() >= UDP_LEN + RTP_LEN + 4 * usize::from(transport[8] & 0x0f))
         }
     }
 }
@@ -331,7 +398,7 @@ pub(crate) fn fits(kind: Kind, packet: &[u8], headers: &Headers) -> bool {
 /// the packet came like this, so such packets are not compressed.
 pub(crate) fn is_intact(packet: &[u8], headers: &Headers) -> bool {
     let (Some(ip), Some((protocol, at))) = (headers.ip().last(), headers.transport()) else { return false };
-    let (source, destination) = Ip::read(&packet[ip.at..], ip.is_v6).pair();
+    let (source, destination) = Ip::read(packet, *ip).pair();
     transport_is_intact(source, destination, protocol, &packet[at..]) != Some(false)
 }
 
@@ -347,49 +414,67 @@ pub(crate) fn looks_like_rtp(packet: &[u8], headers: &Headers) -> bool {
     is_media(port(0)) && is_media(port(2)) && !(72..=76).contains(&payload_type) && transport.len() > UDP_LEN + RTP_LEN
 }
 
-/// Does an extension header follow, which only list compression could carry (RFC 3095 5.8)?
-fn needs_list(headers: &Headers) -> bool {
-    // Hop-by-hop, routing, GRE, AH, destination options, minimal encapsulation.
-    headers.transport().is_some_and(|(protocol, _)| matches!(protocol, 0 | 43 | 47 | 51 | 60 | 55))
+/// The CRC over the original headers (RFC 3095 5.9.2). `header` begins with them and may be longer.
+pub(crate) fn crc(crc: &Crc, kind: Kind, ips: &[Ip], header: &[u8]) -> u8 {
+    crc_dynamic(crc, crc_static(crc, kind, ips, header), kind, ips, header)
 }
 
-/// The CRC over the original headers, static octets first (RFC 3095 5.9.2 and the CRC-STATIC lists of
-/// 5.7.7). `header` begins with them and may be longer.
-pub(crate) fn crc(crc: &Crc, kind: Kind, ips: &[Ip], header: &[u8]) -> u8 {
+/// The CRC over the octets that are CRC-STATIC in RFC 3095 5.7.7, which come first and change rarely.
+pub(crate) fn crc_static(crc: &Crc, kind: Kind, ips: &[Ip], header: &[u8]) -> u8 {
     let mut register = crc.start();
     let mut add = |bytes: &[u8]| register = crc.update(register, bytes);
     let mut rest = header;
     for ip in ips {
-        let (ip_header, behind) = rest.split_at(ip.len());
         if ip.is_v6() {
-            add(&ip_header[..4]);
-            add(&ip_header[6..]);
+            add(&rest[..4]);
+            add(&rest[6..40]);
         } else {
-            add(&ip_header[..2]);
-            add(&ip_header[6..10]);
-            add(&ip_header[12..]);
+            add(&rest[..2]);
+            add(&rest[6..10]);
+            add(&rest[12..20]);
         }
-        rest = behind;
+        if ip.extensions > 0 {
+            let octets = &rest[ip.fixed_len()..ip.len()];
+            ip.extension_headers(rest).crc_parts(octets, |part, is_dynamic| {
+                if !is_dynamic {
+                    add(part);
+                }
+            });
+        }
+        rest = &rest[ip.len()..];
     }
     match kind {
         Kind::Rtp => {
             add(&rest[..4]);
             add(&rest[8..9]);
-            add(&rest[16..20]);
+            add(&rest[16..20 + 4 * usize::from(rest[8] & 0x0f)]);
         }
         Kind::Udp | Kind::Esp => add(&rest[..4]),
         Kind::Ip => {}
     }
+    register
+}
+
+/// Goes on from [`crc_static`] with the CRC-DYNAMIC octets.
+pub(crate) fn crc_dynamic(crc: &Crc, mut register: u8, kind: Kind, ips: &[Ip], header: &[u8]) -> u8 {
+    let mut add = |bytes: &[u8]| register = crc.update(register, bytes);
     let mut rest = header;
     for ip in ips {
-        let (ip_header, behind) = rest.split_at(ip.len());
         if ip.is_v6() {
-            add(&ip_header[4..6]);
+            add(&rest[4..6]);
         } else {
-            add(&ip_header[2..6]);
-            add(&ip_header[10..12]);
+            add(&rest[2..6]);
+            add(&rest[10..12]);
         }
-        rest = behind;
+        if ip.extensions > 0 {
+            let octets = &rest[ip.fixed_len()..ip.len()];
+            ip.extension_headers(rest).crc_parts(octets, |part, is_dynamic| {
+                if is_dynamic {
+                    add(part);
+                }
+            });
+        }
+        rest = &rest[ip.len()..];
     }
     match kind {
         Kind::Rtp => {
@@ -400,4 +485,11 @@ pub(crate) fn crc(crc: &Crc, kind: Kind, ips: &[Ip], header: &[u8]) -> u8 {
         Kind::Ip => {}
     }
     register
+}
+
+/// Do two headers of a flow agree in all CRC-STATIC octets?
+pub(crate) fn same_static(a: &Header, b: &Header) -> bool {
+    let rtp = |header: &Header| (header.transport.rtp.padding, header.transport.rtp.extension);
+    let ip = |ip: &Ip| (ip.tos, ip.ttl, ip.df);
+    rtp(a) == rtp(b) && a.ips().iter().map(ip).eq(b.ips().iter().map(ip))
 }

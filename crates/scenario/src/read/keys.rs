@@ -42,7 +42,7 @@ pub fn reference() -> String {
         ("Losses", &[&LOSS_MODEL, &GILBERT_ELLIOTT, &MARKOV4]),
         ("Queues", &[&QUEUE_FIELDS]),
         ("Paths", &[&PATH, &VXLAN]),
-        ("Traffic", &[&FLOW, &TCP, &UDP, &PING, &VOICE, &CODEC, &TALK, &PAIRS, &SIZES]),
+        ("Traffic", &[&FLOW, &TCP, &UDP, &PING, &VOICE, &CODEC, &TALK, &CALL, &PAIRS, &SIZES]),
         ("Sweeps and measurement", &[&RANGE, &MEASURE]),
         ("Expectations", &[&EXPECT]),
         ("Figures", &[&FIGURE, &PANEL]),
@@ -340,6 +340,11 @@ pub(crate) static FLOW: Table = Table {
         key("udp", "{rate: 64kbit/s, size: 200B}", "Datagrams at a constant rate."),
         key("ping", "{interval: 200ms}", "ICMP echo requests (ICMPv6 with `ip: 6`)."),
         key("voice", "melp-1200 or {codec: codec2-1200, rtp: true}", "What a vocoder makes of speech, in datagrams."),
+        key(
+            "call",
+            "{voice: melp-1200}",
+            "Voice over RTP in calls that SIP sets up and releases, one after the other.",
+        ),
         key("pairs", "{every: 6s}", "Packet pairs: two datagrams back to back, over several sizes."),
         key("start", "2s", "When it starts, from the start of the cell; at once if absent."),
         key("stop", "8s", "When it stops; at the end if absent."),
@@ -416,6 +421,32 @@ pub(crate) static TALK: Table = Table {
     keys: &[
         key("spurt", "1004ms", "Mean length of a talk spurt; ITU-T P.59's if absent."),
         key("pause", "1587ms", "Mean length of a pause; ITU-T P.59's if absent."),
+    ],
+};
+
+pub(crate) static CALL: Table = Table {
+    what: "calls",
+    keys: &[
+        key(
+            "voice",
+            "melp-1200 or {codec: melp-1200, talk: p59}",
+            "What is said, as the traffic `voice` has it, always over RTP. Required.",
+        ),
+        key(
+            "both-ways",
+            "true",
+            "The called site talks too; its packets count with the caller's, of two figures the worse; not if absent.",
+        ),
+        key("hold", "30s", "How long a call lasts once it stands; 30 s if absent."),
+        key("pause", "5s", "From the end of a call to the next; 5 s if absent."),
+        key("ring", "1s", "How long it rings before it is answered; at once if absent."),
+        key(
+            "t1",
+            "2s",
+            "SIP's base time T1, a round trip of an INVITE; 2 s if absent, for a narrow line (RFC 3261: 500 ms).",
+        ),
+        key("compact", "true", "Compact header names (RFC 3261 7.3.3); long ones if absent."),
+        key("port", "5060", "UDP port of the signalling at both ends; the entry's number above 5060 if absent."),
     ],
 };
 

@@ -5,7 +5,7 @@ use traffic::pairs::PAIR_LEN;
 use traffic::rating::Impairment;
 use traffic::{Frames, LOG_LIMIT, P59, RTP_LEN, Talk, VOCODERS, Vocoder};
 
-use crate::plan::{Pairs, Path, Voice};
+use crate::plan::{Call, Pairs, Path, Voice};
 use crate::read::decode::Decoder;
 use crate::read::fields::{self, Fields};
 use crate::read::keys;
@@ -29,6 +29,11 @@ const PAIR_SIZES: [u16; 11] = [60, 80, 100, 150, 200, 400, 600, 800, 1_000, 1_20
 /// Two packets of 1,400 bytes take 4.8 s at the lowest rate that testbed found (4,634 bit/s).
 const PAIR_EVERY: Span = Span::from_secs(6);
 
+/// SIP's port (RFC 3261 18.1.1); a flow's is its number above it.
+const SIP_PORT: u16 = 5_060;
+/// T1 where nothing is said: an INVITE of some 450 bytes and its answer take a second at 960 B/s.
+const CALL_T1: Span = Span::from_secs(2);
+
 /// A vocoder, by name or by its figures.
 struct Codec {
     name: String,
@@ -42,6 +47,11 @@ struct Codec {
 impl Decoder<'_> {
     /// A voice flow with this number in a cell that lasts `whole`: a vocoder's name, or a mapping.
     pub(crate) fn voice(&self, node: &Node, path: &Path, number: usize, whole: Span) -> Result<Voice, Noted> {
+        self.speech(node, path, number, whole, false)
+    }
+
+    /// As [`voice`](Self::voice); over RTP, with `in_call`, whatever is said.
+    fn speech(&self, node: &Node, path: &Path, number: usize, whole: Span, in_call: bool) -> Result<Voice, Noted> {
         let notes = self.notes;
         let fields = match &node.value {
             Value::Scalar(_) => None,
@@ -60,7 +70,7 @@ impl Decoder<'_> {
         let ie = get("ie").map(|node| self.within(node, 0.0, 95.0)).transpose();
         let bpl = get("bpl").map(|node| self.within(node, 1.0, 100.0)).transpose();
         let port = get("port").map(|node| fields::integer(notes, node, 1_024..=65_535)).transpose();
-        let (codec, rtp) = (codec?, rtp?.unwrap_or(false));
+        let (codec, rtp) = (codec?, rtp?.unwrap_or(false) || in_call);
         let count = frames?.unwrap_or(codec.frames);
         let payload = codec.frame_bits.div_ceil(8) * count;
         let packet = codec.frame.times(count);
@@ -134,6 +144,30 @@ impl Decoder<'_> {
         }
         let problem = Problem::new(node.at, format!("this file has {} B of frames", frames.bytes()));
         Err(self.notes.note(problem.remedy(format!("give {payload} (one packet) to {MOST_FRAME_BYTES} B"))))
+    }
+
+    /// A flow of calls with this number in a cell that lasts `whole`.
+    pub(crate) fn call(&self, node: &Node, path: &Path, number: usize, whole: Span) -> Result<Call, Noted> {
+        let notes = self.notes;
+        let fields = Fields::read(notes, node, &keys::CALL)?;
+        let voice = fields.need("voice").and_then(|node| self.speech(node, path, number, whole, true));
+        let both_ways = fields.with("both-ways", fields::boolean);
+        let hold = fields.with("hold", fields::positive_span);
+        let pause = fields.with("pause", fields::positive_span);
+        let ring = fields.with("ring", fields::span);
+        let t1 = fields.with("t1", fields::positive_span);
+        let compact = fields.with("compact", fields::boolean);
+        let port = fields.with("port", |notes, node| fields::integer(notes, node, 1_024..=65_535));
+        Ok(Call {
+            voice: voice?,
+            both_ways: both_ways?.unwrap_or(false),
+            hold: hold?.unwrap_or(Span::from_secs(30)),
+            pause: pause?.unwrap_or(Span::from_secs(5)),
+            ring: ring?.unwrap_or(Span::ZERO),
+            t1: t1?.unwrap_or(CALL_T1),
+            compact: compact?.unwrap_or(false),
+            port: port?.map_or(SIP_PORT + number as u16, |port| port as u16),
+        })
     }
 
     /// A flow of packet pairs with this number in a cell that lasts `whole`.

@@ -92,6 +92,7 @@ fn named(cell: &Cell, topology: &Topology, flow: &Flow, own_tcp: &'static str) -
         Traffic::Ping(_) => ("ping", own_tcp, None),
         Traffic::Voice(voice) => ("voice", own_tcp, voice.rate()),
         Traffic::Pairs(_) => ("pairs", own_tcp, None),
+        Traffic::Call(call) => ("call", own_tcp, call.voice.rate()),
     };
     FlowRecord {
         flow: flow.name.clone(),

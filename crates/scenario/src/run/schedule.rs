@@ -146,6 +146,8 @@ pub(crate) fn rate(cell: &Cell) -> u64 {
         Traffic::Tcp(tcp) => tcp.rate.map_or(u64::MAX, Rate::bits_per_second),
         Traffic::Udp(udp) => udp.rate.bits_per_second(),
         Traffic::Voice(voice) => voice.rate().map_or(0, Rate::bits_per_second),
+        // Voice; a call's signalling is little beside it.
+        Traffic::Call(call) => call.voice.rate().map_or(0, Rate::bits_per_second),
         Traffic::Ping(_) | Traffic::Pairs(_) => 0,
     });
     flows.fold(0, u64::saturating_add).min(link.saturating_mul(2))

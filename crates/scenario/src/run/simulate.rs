@@ -70,7 +70,7 @@ pub(crate) fn check(cells: &[Cell]) -> Result<(), SimulationError> {
     cells.iter().flat_map(|cell| &cell.flows).try_for_each(|flow| match &flow.traffic {
         Traffic::Tcp(Tcp { engine: TcpEngine::Iperf3, .. }) => Err(SimulationError::Iperf3 { flow: flow.name.clone() }),
         Traffic::Tcp(tcp) => congestion(flow, tcp).map(drop),
-        Traffic::Udp(_) | Traffic::Ping(_) | Traffic::Voice(_) | Traffic::Pairs(_) => Ok(()),
+        Traffic::Udp(_) | Traffic::Ping(_) | Traffic::Voice(_) | Traffic::Pairs(_) | Traffic::Call(_) => Ok(()),
     })
 }
 
@@ -266,6 +266,10 @@ impl World {
             }
             Traffic::Voice(voice) => self.talk(cell, number, talk::voice(cell, flow, voice)),
             Traffic::Pairs(pairs) => self.talk(cell, number, talk::pairs(cell, flow, pairs)),
+            Traffic::Call(call) => {
+                let addresses = [self.topology.application(flow.from), to];
+                self.talk(cell, number, talk::call(cell, flow, call, addresses))
+            }
         };
         self.flows[number].source = source;
         self.flows[number].sink = sink;

@@ -1,14 +1,17 @@
 //! Flows of datagrams whose ends keep logs: how both executors make their ends, and what is worked
 //! out from the logs afterwards.
 
+use std::net::IpAddr;
+
 use engine::{Random, Span, Time};
-use measure::{Observation, PacketCounts, PacketPoint, PairsRecord, SERIES_LIMIT, Snapshot, VoiceRecord};
+use measure::{CallsRecord, Observation, PacketCounts, PacketPoint, PairsRecord, SERIES_LIMIT, Snapshot, VoiceRecord};
 use traffic::application::{jitter, passages, quantile, variations};
 use traffic::pairs::{PairsSink, PairsSource, Slope, separations};
 use traffic::rating::Impairment;
+use traffic::sip::{Callee, Caller};
 use traffic::{Application, Passage, VoiceSink, VoiceSource, listen};
 
-use crate::plan::{Cell, Flow, Pairs, Traffic, Voice};
+use crate::plan::{Call, Cell, Flow, Pairs, Traffic, Voice};
 
 /// The end at a flow's first site, then the other.
 pub(crate) type Ends = [Box<dyn Application>; 2];
@@ -23,6 +26,12 @@ pub(crate) fn voice(cell: &Cell, flow: &Flow, voice: &Voice) -> Ends {
 pub(crate) fn pairs(cell: &Cell, flow: &Flow, pairs: &Pairs) -> Ends {
     let config = pairs.config(seed(cell, flow));
     [Box::new(PairsSource::new(config.clone())), Box::new(PairsSink::new(config))]
+}
+
+/// The ends of a flow of calls, at the addresses of its first and its second site.
+pub(crate) fn call(cell: &Cell, flow: &Flow, call: &Call, addresses: [IpAddr; 2]) -> Ends {
+    let config = call.config(addresses, seed(cell, flow));
+    [Box::new(Caller::new(config.clone())), Box::new(Callee::new(config))]
 }
 
 /// A flow keeps its seed whatever runs beside it.
@@ -50,6 +59,14 @@ pub(crate) fn observe(traffic: &Traffic, observation: &mut Observation, [from, t
     observation.series.truncate(SERIES_LIMIT);
     match traffic {
         Traffic::Voice(voice) => observation.voice = heard(&ways, voice),
+        Traffic::Call(call) => {
+            observation.voice = heard(&ways, &call.voice);
+            observation.calls = Some(called(from.calls(), start, end));
+            for snapshot in &mut observation.snapshots {
+                let again = from.retransmissions().iter().chain(to.retransmissions());
+                snapshot.retransmits = Some(again.filter(|at| **at < snapshot.at).count() as u64);
+            }
+        }
         Traffic::Pairs(pairs) => {
             observation.pairs = slope(&ways[0], pairs);
             separate(&mut observation.series, pairs.header);
@@ -151,6 +168,21 @@ fn heard(ways: &[Way; 2], voice: &Voice) -> Option<VoiceRecord> {
     });
     // Nothing that could be played is worse than any rating.
     records.min_by(|a, b| a.rating.unwrap_or(-1.0).total_cmp(&b.rating.unwrap_or(-1.0)))
+}
+
+/// What became of the calls that were begun in the measured time. Those whose fate was open when the
+/// cell ended do not count.
+fn called(calls: &[traffic::Call], start: Time, end: Time) -> CallsRecord {
+    let begun = calls.iter().filter(|call| (start..end).contains(&call.invited));
+    let settled: Vec<_> = begun.filter(|call| call.answered.is_some() || call.ended.is_some()).collect();
+    let setups = || settled.iter().filter_map(|call| Some(call.answered?.since(call.invited)));
+    CallsRecord {
+        tried: settled.len() as u64,
+        established: setups().count() as u64,
+        released: settled.iter().filter(|call| call.released).count() as u64,
+        setup_p50_s: quantile(setups(), 0.5).map(Span::as_secs_f64),
+        setup_max_s: setups().max().map(Span::as_secs_f64),
+    }
 }
 
 /// What packet pairs say of the line.

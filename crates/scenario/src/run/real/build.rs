@@ -81,6 +81,10 @@ pub(super) fn flow_spec(cell: &Cell, number: usize, applications: &[End]) -> Flo
         Traffic::Ping(ping) => FlowKind::Ping { interval: ping.interval, size: ping.size },
         Traffic::Voice(voice) => datagrams(talk::voice(cell, flow, voice)),
         Traffic::Pairs(pairs) => datagrams(talk::pairs(cell, flow, pairs)),
+        Traffic::Call(call) => {
+            let addresses = [applications[flow.from].address, applications[flow.to].address];
+            datagrams(talk::call(cell, flow, call, addresses))
+        }
     };
     let (from, to) = (applications[flow.from].clone(), applications[flow.to].clone());
     FlowSpec { from, to, start: flow.start, stop: flow.stop, dscp: flow.dscp, kind }

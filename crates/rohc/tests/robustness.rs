@@ -1,0 +1,205 @@
+//! Every kind of flow over a line that loses, damages, reorders and delays: what is delivered is what
+//! was sent, and the contexts come back.
+
+mod traffic;
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use rohc::{Compressor, CompressorConfig, Decompressor, DecompressorConfig, Mode};
+use traffic::{Flow, random};
+
+/// What happens on the way.
+#[derive(Clone, Copy, Debug, Default)]
+struct Line {
+    seed: u32,
+    /// Lost packets of a thousand.
+    loss: u32,
+    /// Of a thousand packets, those that begin a burst of this many lost ones.
+    bursts: (u32, u32),
+    /// Of a thousand packets, those that are overtaken by the next one.
+    swaps: u32,
+    /// Damaged bits of a million in what stands in place of the headers. What happens to the payload is beyond
+    /// the compressor: two bits cancel out in a checksum.
+    bit_errors: u32,
+    /// Packets that go by until feedback arrives; none for no way back.
+    feedback: Option<u32>,
+    /// Lost feedback of a thousand.
+    feedback_loss: u32,
+}
+
+#[derive(Debug, Default)]
+struct Outcome {
+    sent: u32,
+    arrived: u32,
+    delivered: u32,
+    wrong: u32,
+    octets: u64,
+    /// The longest run of packets that arrived undamaged, and were not delivered.
+    longest_gap: u32,
+}
+
+fn run(flow: &Flow, line: Line, packets: u32) -> Outcome {
+    let mode = if line.feedback.is_some() { Mode::Optimistic } else { Mode::Unidirectional };
+    let mut compressor = Compressor::new(CompressorConfig::default());
+    let mut decompressor = Decompressor::new(DecompressorConfig { mode, ..DecompressorConfig::default() });
+    let mut outcome = Outcome::default();
+    let mut draws = 0;
+    let mut chance = |of: u32, many: u32| {
+        draws += 1;
+        random(line.seed, draws) % many < of
+    };
+    let mut on_the_way: VecDeque<(Vec<u8>, usize, Vec<u8>)> = VecDeque::new();
+    let mut feedback: VecDeque<(u32, Vec<u8>)> = VecDeque::new();
+    let mut burst = 0;
+    let mut gap = 0;
+    for number in 0..packets {
+        let now = Duration::from_millis(20) * number;
+        while feedback.front().is_some_and(|(at, _)| *at <= number) {
+            let (_, octets) = feedback.pop_front().expect("there is one");
+            if !chance(line.feedback_loss, 1000) {
+                // Feedback for a context that went to another flow meanwhile, for instance, is no failure.
+                let _ = compressor.feedback(now, &octets);
+            }
+        }
+        let packet = (flow.packet)(number);
+        let mut octets = Vec::new();
+        let info = compressor.compress(now, &packet, &mut octets).expect("an IP packet");
+        assert_eq!(info.profile, flow.profile, "{}", flow.name);
+        outcome.sent += 1;
+        outcome.octets += octets.len() as u64;
+        // A burst, and as many packets again before there may be another.
+        if burst == 0 && chance(line.bursts.0, 1000) {
+            burst = 2 * line.bursts.1;
+        }
+        let is_in_burst = burst > line.bursts.1;
+        burst = burst.saturating_sub(1);
+        if is_in_burst || chance(line.loss, 1000) {
+            continue;
+        }
+        on_the_way.push_back((octets, info.header_after, packet));
+        if on_the_way.len() == 1 && chance(line.swaps, 1000) {
+            continue;
+        }
+        // The later one first, where one waits to be overtaken.
+        while let Some((mut octets, header, packet)) = on_the_way.pop_back() {
+            let mut is_damaged = false;
+            for bit in 0..header * 8 {
+                if line.bit_errors > 0 && chance(line.bit_errors, 1_000_000) {
+                    octets[bit / 8] ^= 0x80 >> (bit % 8);
+                    is_damaged = true;
+                }
+            }
+            outcome.arrived += 1;
+            let mut out = Vec::new();
+            match decompressor.decompress(now, &octets, &mut out) {
+                Ok(_) => {
+                    outcome.delivered += 1;
+                    gap = 0;
+                    if out != packet {
+                        outcome.wrong += 1;
+                    }
+                }
+                Err(_) => {
+                    assert!(out.is_empty());
+                    gap += u32::from(!is_damaged);
+                    outcome.longest_gap = outcome.longest_gap.max(gap);
+                }
+            }
+            let mut back = Vec::new();
+            decompressor.take_feedback(&mut back);
+            if let (Some(delay), false) = (line.feedback, back.is_empty()) {
+                feedback.push_back((number + delay, back));
+            }
+        }
+    }
+    outcome
+}
+
+const PACKETS: u32 = 600;
+
+#[test]
+fn without_loss_everything_is_delivered() {
+    for flow in traffic::all() {
+        for feedback in [None, Some(1)] {
+            let outcome = run(&flow, Line { feedback, ..Line::default() }, PACKETS);
+            assert_eq!((outcome.delivered, outcome.wrong), (PACKETS, 0), "{} {feedback:?}", flow.name);
+        }
+    }
+}
+
+#[test]
+fn random_loss() {
+    for flow in traffic::all() {
+        for loss in [10, 100, 300] {
+            for seed in 0..2 {
+                for feedback in [None, Some(1), Some(15)] {
+                    let line = Line { seed, loss, feedback, feedback_loss: loss, ..Line::default() };
+                    let outcome = run(&flow, line, PACKETS);
+                    assert_eq!(outcome.wrong, 0, "{} {line:?} {outcome:?}", flow.name);
+                    let bound = match feedback {
+                        // Until the next refresh.
+                        None => PACKETS,
+                        // A round trip, and again as often as feedback or repair are lost.
+                        Some(delay) => 60 + 5 * delay,
+                    };
+                    assert!(outcome.longest_gap <= bound, "{} {line:?} {outcome:?}", flow.name);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn bursts_of_loss() {
+    for flow in traffic::all() {
+        // Over 15 packets the four bits of an unprotected sequence number say too little.
+        let lengths: &[u32] = if flow.protected { &[8, 13, 14, 20, 40] } else { &[8, 12] };
+        for length in lengths {
+            for seed in 0..4 {
+                let line = Line { seed, bursts: (10, *length), feedback: Some(3), ..Line::default() };
+                let outcome = run(&flow, line, PACKETS);
+                assert_eq!(outcome.wrong, 0, "{} {line:?} {outcome:?}", flow.name);
+                assert!(outcome.longest_gap <= 20, "{} {line:?} {outcome:?}", flow.name);
+            }
+        }
+    }
+}
+
+#[test]
+fn reordering() {
+    for flow in traffic::all().iter().filter(|flow| flow.protected) {
+        for seed in 0..4 {
+            let line = Line { seed, swaps: 50, loss: 20, feedback: Some(3), ..Line::default() };
+            let outcome = run(flow, line, PACKETS);
+            assert_eq!(outcome.wrong, 0, "{} {line:?} {outcome:?}", flow.name);
+            assert!(outcome.longest_gap <= 40, "{} {line:?} {outcome:?}", flow.name);
+        }
+    }
+}
+
+#[test]
+fn bit_errors() {
+    for flow in traffic::all().iter().filter(|flow| flow.protected) {
+        for seed in 0..4 {
+            for bit_errors in [100, 1_000] {
+                let line = Line { seed, bit_errors, feedback: Some(3), ..Line::default() };
+                let outcome = run(flow, line, PACKETS);
+                assert_eq!(outcome.wrong, 0, "{} {line:?} {outcome:?}", flow.name);
+                assert!(outcome.longest_gap <= 40, "{} {line:?} {outcome:?}", flow.name);
+            }
+        }
+    }
+}
+
+#[test]
+fn after_14_lost_packets_voice_is_whole_within_10() {
+    for flow in traffic::measured().iter().filter(|flow| flow.profile == rohc::Profile::Rtp) {
+        for seed in 0..50 {
+            let line = Line { seed, bursts: (5, 14), feedback: Some(2), ..Line::default() };
+            let outcome = run(flow, line, PACKETS);
+            assert_eq!(outcome.wrong, 0, "{} {line:?} {outcome:?}", flow.name);
+            assert!(outcome.longest_gap <= 10, "{} {line:?} {outcome:?}", flow.name);
+        }
+    }
+}

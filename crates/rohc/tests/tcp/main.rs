@@ -1,0 +1,6 @@
+//! Profile 0x0006 from outside: what goes in comes out, at what price, and never anything else.
+
+mod any;
+mod behaviour;
+mod flows;
+mod segments;
