@@ -86,15 +86,13 @@ impl ListCompressor {
             list.indices[usize::from(list.length)] = index;
             list.length += 1;
         }
-        if list == self.current {
-            return false;
-        }
         // Only packets in a row count: those between may be all that arrived.
         for (index, entry) in self.table.iter_mut().enumerate() {
             if entry.sent < self.repeats && !list.as_slice().contains(&(index as u8)) {
                 entry.sent = 0;
             }
         }
+        // A new generation even if the indices are those of the list before: they have got other items then.
         self.current = list;
         self.generation = self.generation.wrapping_add(1);
         self.sent = 0;

@@ -98,6 +98,16 @@ fn type_3_removes_and_inserts() {
 }
 
 #[test]
+fn other_items_at_the_same_indices_are_another_list() {
+    let mut compressor = established(&[1, 2, 3, 4, 5, 6]);
+    // Indices 6 and 7; and again, in the order in which they were not used for longest.
+    for (generation, list, indices) in [(2, [7, 8], 0xef), (3, [9, 10], 0xfe), (4, [11, 12], 0xfe)] {
+        let expected = [&[0x22, generation, indices][..], &csrc(list[0]), &csrc(list[1])].concat();
+        assert_eq!(send(&mut compressor, &list), Some(expected));
+    }
+}
+
+#[test]
 fn a_generation_identifier_names_the_reference() {
     let mut compressor = ListCompressor::new(Kind::Csrc, 1);
     let mut decompressor = ListDecompressor::new(Kind::Csrc);
