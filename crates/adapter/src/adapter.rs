@@ -53,8 +53,6 @@ pub struct Adapter {
     pub(crate) outgoing: [Outgoing; Priority::COUNT],
     pub(crate) line: Line,
     pub(crate) receiver: Receiver,
-    /// Feedback of header compression for the peer.
-    pub(crate) feedback: Vec<u8>,
     /// What arrived before this is stale.
     pub(crate) fresh_since: Time,
     pub(crate) counters: Counters,
@@ -78,6 +76,8 @@ pub(crate) struct Waiting {
 
 /// Buffers that are kept.
 const SPARE: usize = 32;
+/// Bytes a buffer is made with: an Ethernet frame does not let it grow.
+const BUFFER: usize = 1_536;
 
 impl Adapter {
     /// An adapter that has not met its peer yet. `name` names its random streams: the instance by which
@@ -106,7 +106,6 @@ impl Adapter {
             outgoing: Default::default(),
             line: Line::default(),
             receiver: Receiver::default(),
-            feedback: Vec::new(),
             fresh_since: Time::ZERO,
             counters: Counters::new(),
             outputs: VecDeque::new(),
@@ -171,7 +170,7 @@ impl Adapter {
         }
         let Self { cache, outputs, spare, .. } = self;
         let answered = cache.from_lan(now, &packet.bytes, &headers, |answer| {
-            let mut bytes = spare.pop().unwrap_or_default();
+            let mut bytes = spare.pop().unwrap_or_else(|| Vec::with_capacity(BUFFER));
             bytes.extend_from_slice(answer);
             outputs.push_back(Output::Transmit { port: LAN, packet: Packet::new(bytes) });
         });
@@ -252,14 +251,13 @@ impl Adapter {
         self.agreed = agreed;
         self.pairs.reset();
         self.receiver.reset();
-        self.feedback.clear();
         self.outgoing.iter_mut().for_each(Outgoing::restart);
     }
 
     /// There is no session any more: what is late is dropped, the rest waits.
     pub(crate) fn lose(&mut self, event: Event) {
         self.outputs.push_back(Output::Event(event));
-        self.feedback.clear();
+        self.codec.forget_feedback();
         self.outgoing.iter_mut().for_each(Outgoing::restart);
         let mut at = 0;
         while let Some(waiting) = self.in_order.get(at) {
@@ -280,7 +278,7 @@ impl Adapter {
 
     /// An empty buffer.
     pub(crate) fn buffer(&mut self) -> Vec<u8> {
-        self.spare.pop().unwrap_or_default()
+        self.spare.pop().unwrap_or_else(|| Vec::with_capacity(BUFFER))
     }
 
     /// Keeps a buffer to be used again, unless there are enough.

@@ -61,6 +61,23 @@ pub(crate) const fn class_of(priority: usize) -> Class {
     Class::ALL[Class::ALL.len() - 1 - priority]
 }
 
+/// The number of a class's ROHC channel on the line: its priority, or 4 for real-time.
+pub(crate) const fn channel_of(class: Class) -> u8 {
+    match class {
+        Class::RealTime => 4,
+        Class::Data(Priority(priority)) => priority,
+    }
+}
+
+/// The class whose channel has this number, if there is one.
+pub(crate) const fn class_of_channel(channel: u8) -> Option<Class> {
+    match channel {
+        0..=3 => Some(Class::Data(Priority(channel))),
+        4 => Some(Class::RealTime),
+        _ => None,
+    }
+}
+
 impl<'de> Deserialize<'de> for Priority {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let priority = u8::deserialize(deserializer)?;

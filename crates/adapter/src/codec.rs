@@ -7,22 +7,39 @@ use engine::Time;
 use rohc::{CompressError, Compressor, CompressorConfig, Decompressor, DecompressorConfig, Mode, Profile, ProfileSet};
 use wire::ethertype;
 
+use crate::class::Class;
 use crate::config::{AdapterConfig, RohcMode};
 use crate::control::RohcOffer;
 use crate::counters::RohcCounters;
+use crate::frame::MAX_BODY;
 use crate::payload::{Deflater, Inflater, PayloadCounters};
 use crate::session::Agreed;
 
 /// Both directions of a session's header and payload compression; nothing at all if none is agreed.
+///
+/// Each class has a ROHC channel of its own: the line keeps packets of one class in order, which a channel
+/// asks for (RFC 3095 4.1), and lets those of another overtake.
 #[derive(Debug)]
 pub(crate) struct Codec {
-    rohc: Option<(Compressor, Decompressor)>,
+    /// How channels are made, if header compression is agreed.
+    rohc: Option<(CompressorConfig, DecompressorConfig)>,
+    /// By class; made when there is a first packet or feedback.
+    channels: [Option<Channel>; Class::ALL.len()],
     /// Made once, if the configuration has payload compression.
     payload: Option<(Deflater, Inflater)>,
     /// Both ends have payload compression.
     deflate: bool,
     scratch: Vec<u8>,
     pub(crate) counters: RohcCounters,
+}
+
+/// A ROHC channel each way.
+#[derive(Debug)]
+struct Channel {
+    compressor: Compressor,
+    decompressor: Decompressor,
+    /// What the decompressor has to say to the peer.
+    feedback: Vec<u8>,
 }
 
 /// A packet could not be restored.
@@ -34,6 +51,8 @@ pub(crate) enum DecodeError {
     Header,
 }
 
+/// Most bytes of feedback in a frame, besides the channel's number.
+const MAX_FEEDBACK: usize = MAX_BODY - 1;
 /// How much longer than the packet it stands for header compression may leave a packet.
 const HEADROOM: usize = 64;
 
@@ -41,7 +60,14 @@ impl Codec {
     pub(crate) fn new(config: &AdapterConfig) -> Self {
         let limit = config.largest_packet.bytes() as usize + HEADROOM;
         let payload = config.payload.clone().map(|payload| (Deflater::new(payload), Inflater::new(limit)));
-        Self { rohc: None, payload, deflate: false, scratch: Vec::new(), counters: RohcCounters::default() }
+        Self {
+            rohc: None,
+            channels: Default::default(),
+            payload,
+            deflate: false,
+            scratch: Vec::new(),
+            counters: RohcCounters::default(),
+        }
     }
 
     /// Begins anew with what was agreed. `nack_interval` is about a round trip of the line.
@@ -69,24 +95,36 @@ impl Codec {
                 ack_interval: nack_interval.into(),
                 ..DecompressorConfig::default()
             };
-            (Compressor::new(compressor), Decompressor::new(decompressor))
+            (compressor, decompressor)
         });
+        self.channels = Default::default();
     }
 
-    /// Appends a data packet as it goes onto the line.
-    pub(crate) fn encode_data(
+    /// The channel of a class, if packets of the type have one.
+    fn channel(&mut self, class: Class, ethertype: u16) -> Option<&mut Channel> {
+        let (compressor, decompressor) = self.rohc.as_ref().filter(|_| is_ip(ethertype))?;
+        Some(self.channels[class.index()].get_or_insert_with(|| Channel {
+            compressor: Compressor::new(compressor.clone()),
+            decompressor: Decompressor::new(decompressor.clone()),
+            feedback: Vec::new(),
+        }))
+    }
+
+    /// Appends a packet as it goes onto the line. The payload of a real-time datagram is not touched.
+    pub(crate) fn encode(
         &mut self,
         now: Time,
+        class: Class,
         ethertype: u16,
         packet: &[u8],
         out: &mut Vec<u8>,
     ) -> Result<(), CompressError> {
-        if !self.deflate {
-            return self.encode(now, ethertype, packet, out);
+        if !self.deflate || class == Class::RealTime {
+            return self.compress(now, class, ethertype, packet, out);
         }
         let mut scratch = core::mem::take(&mut self.scratch);
         scratch.clear();
-        let result = self.encode(now, ethertype, packet, &mut scratch);
+        let result = self.compress(now, class, ethertype, packet, &mut scratch);
         if result.is_ok()
             && let Some((deflater, _)) = &mut self.payload
         {
@@ -97,67 +135,74 @@ impl Codec {
         result
     }
 
-    /// Appends a real-time datagram as it goes onto the line: its payload is not touched.
-    pub(crate) fn encode(
+    fn compress(
         &mut self,
         now: Time,
+        class: Class,
         ethertype: u16,
         packet: &[u8],
         out: &mut Vec<u8>,
     ) -> Result<(), CompressError> {
-        match &mut self.rohc {
-            Some((compressor, _)) if is_ip(ethertype) => {
+        match self.channel(class, ethertype) {
+            Some(Channel { compressor, .. }) => {
                 let info = compressor.compress(since_epoch(now), packet, out)?;
                 self.counters.packets += 1;
                 self.counters.header_before += info.header_before as u64;
                 self.counters.header_after += info.header_after as u64;
             }
-            _ => out.extend_from_slice(packet),
+            None => out.extend_from_slice(packet),
         }
         Ok(())
     }
 
-    /// Appends the data packet that came from the line.
-    pub(crate) fn decode_data(
+    /// Appends the packet that came from the line.
+    pub(crate) fn decode(
         &mut self,
         now: Time,
+        class: Class,
         ethertype: u16,
         data: &[u8],
         out: &mut Vec<u8>,
     ) -> Result<(), DecodeError> {
-        let Some((deflater, mut inflater)) = self.payload.take_if(|_| self.deflate) else {
-            return self.decode(now, ethertype, data, out);
+        let deflated = self.deflate && class != Class::RealTime;
+        let Some((deflater, mut inflater)) = self.payload.take_if(|_| deflated) else {
+            return self.decompress(now, class, ethertype, data, out);
         };
         let result = match inflater.inflate(data) {
-            Ok(data) => self.decode(now, ethertype, data, out),
+            Ok(data) => self.decompress(now, class, ethertype, data, out),
             Err(_) => Err(DecodeError::Payload),
         };
         self.payload = Some((deflater, inflater));
         result
     }
 
-    /// Appends the real-time datagram that came from the line.
-    pub(crate) fn decode(
+    fn decompress(
         &mut self,
         now: Time,
+        class: Class,
         ethertype: u16,
         data: &[u8],
         out: &mut Vec<u8>,
     ) -> Result<(), DecodeError> {
-        match &mut self.rohc {
-            Some((compressor, decompressor)) if is_ip(ethertype) => {
-                let result = decompressor.decompress(since_epoch(now), data, out);
-                let piggybacked = decompressor.piggybacked();
-                if !piggybacked.is_empty() && compressor.feedback(since_epoch(now), piggybacked).is_err() {
-                    self.counters.feedback_lost += 1;
-                }
-                result.map(|_| ()).map_err(|_| DecodeError::Header)
-            }
-            _ => {
-                out.extend_from_slice(data);
-                Ok(())
+        let Some(Channel { compressor, decompressor, feedback }) = self.channel(class, ethertype) else {
+            out.extend_from_slice(data);
+            return Ok(());
+        };
+        let result = decompressor.decompress(since_epoch(now), data, out);
+        let piggybacked = decompressor.piggybacked();
+        let refused = !piggybacked.is_empty() && compressor.feedback(since_epoch(now), piggybacked).is_err();
+        let before = feedback.len();
+        decompressor.take_feedback(feedback);
+        // Elements cannot be cut: what finds no room in a frame makes room.
+        let full = feedback.len() > MAX_FEEDBACK;
+        if full {
+            feedback.drain(..before);
+            if feedback.len() > MAX_FEEDBACK {
+                feedback.clear();
             }
         }
+        self.counters.feedback_lost += u64::from(refused) + u64::from(full);
+        result.map(|_| ()).map_err(|_| DecodeError::Header)
     }
 
     /// What payload compression did.
@@ -165,21 +210,34 @@ impl Codec {
         self.payload.as_ref().map(|(deflater, _)| deflater.counters()).unwrap_or_default()
     }
 
-    /// Feedback came from the peer.
-    pub(crate) fn feedback(&mut self, now: Time, feedback: &[u8]) {
-        if let Some((compressor, _)) = &mut self.rohc {
-            self.counters.feedback_taken += feedback.len() as u64;
-            if compressor.feedback(since_epoch(now), feedback).is_err() {
-                self.counters.feedback_lost += 1;
-            }
+    /// Feedback came from the peer for the channel of a class.
+    pub(crate) fn take_feedback(&mut self, now: Time, class: Class, feedback: &[u8]) {
+        self.counters.feedback_taken += feedback.len() as u64;
+        let taken = match &mut self.channels[class.index()] {
+            Some(Channel { compressor, .. }) => compressor.feedback(since_epoch(now), feedback).is_ok(),
+            None => false,
+        };
+        self.counters.feedback_lost += u64::from(!taken);
+    }
+
+    /// The feedback that is to be sent next: for which class, and what.
+    pub(crate) fn feedback(&self) -> Option<(Class, &[u8])> {
+        let channels = Class::ALL.into_iter().zip(&self.channels);
+        let waiting = channels.filter_map(|(class, channel)| Some((class, &channel.as_ref()?.feedback[..])));
+        waiting.into_iter().find(|(_, feedback)| !feedback.is_empty())
+    }
+
+    /// The feedback of a class is sent.
+    pub(crate) fn sent_feedback(&mut self, class: Class) {
+        if let Some(channel) = &mut self.channels[class.index()] {
+            self.counters.feedback_sent += channel.feedback.len() as u64;
+            channel.feedback.clear();
         }
     }
 
-    /// Moves feedback for the peer to `out`.
-    pub(crate) fn take_feedback(&mut self, out: &mut Vec<u8>) {
-        if let Some((_, decompressor)) = &mut self.rohc {
-            decompressor.take_feedback(out);
-        }
+    /// Nobody is there to be told.
+    pub(crate) fn forget_feedback(&mut self) {
+        self.channels.iter_mut().flatten().for_each(|channel| channel.feedback.clear());
     }
 }
 

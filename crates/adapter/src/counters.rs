@@ -206,6 +206,8 @@ pub struct SessionCounters {
     pub incompatible: u64,
     /// Hellos of adapters whose line has another rate or other characters.
     pub other_line: u64,
+    /// Hellos of its own that it heard: the line is looped back.
+    pub looped: u64,
     /// Hellos sent.
     pub hellos_sent: u64,
     /// Hellos taken.

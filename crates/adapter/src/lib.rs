@@ -98,4 +98,4 @@ pub use counters::{
 };
 pub use flows::{ADMITTED, FLOW_REFUSED};
 pub use histogram::Histogram;
-pub use session::{INCOMPATIBLE, LOST, OTHER_LINE, RESTARTED, SESSION};
+pub use session::{INCOMPATIBLE, LOOPED, LOST, OTHER_LINE, RESTARTED, SESSION};

@@ -15,6 +15,9 @@ const WINDOW: usize = 16;
 const SILENT: u32 = 3;
 /// Twice the arrivals off the line, less those on it, that make a flow unsteady.
 const UNSTEADY: u8 = 4;
+/// After so many packets without a prediction that held the period is not trusted any more: it came from
+/// a burst, or has changed.
+const TRUSTED: u8 = 6;
 /// The shortest spacing of a steady flow: packets that come faster are a burst.
 const SHORTEST: u64 = 2_000_000;
 /// Guards are no wider than this part of the period.
@@ -40,6 +43,8 @@ struct Steady {
     /// Predictions in a row that came to nothing.
     missed: u32,
     strikes: u8,
+    /// Packets since a prediction last held.
+    unconfirmed: u8,
 }
 
 /// When a packet is expected.
@@ -68,11 +73,16 @@ impl Tracker {
                 self.watch(now, behaviour);
                 Outcome::Unpredicted
             }
+            Some(steady) if steady.unconfirmed >= TRUSTED => {
+                self.reset();
+                self.watch(now, behaviour);
+                Outcome::Missed
+            }
             Some(steady) if steady.missed >= SILENT => {
                 // A talk spurt begins: the period is kept, the phase is new.
                 self.len = 0;
                 self.push(steady.number, now);
-                self.steady = Some(Steady { missed: 0, ..steady });
+                self.steady = Some(Steady { missed: 0, unconfirmed: steady.unconfirmed + 1, ..steady });
                 self.predict();
                 Outcome::Unpredicted
             }
@@ -142,8 +152,15 @@ impl Tracker {
             self.arrivals.copy_within(from..self.len, 0);
             self.len = wanted;
             let number = self.arrivals[self.len - 1].0;
-            self.steady =
-                Some(Steady { period: mean as f64, number, due: now, guard: Span::ZERO, missed: 0, strikes: 0 });
+            self.steady = Some(Steady {
+                period: mean as f64,
+                number,
+                due: now,
+                guard: Span::ZERO,
+                missed: 0,
+                strikes: 0,
+                unconfirmed: 0,
+            });
             self.predict();
         }
     }
@@ -162,7 +179,9 @@ impl Tracker {
             self.reset();
             self.push(0, now);
         } else {
-            self.steady = Some(Steady { strikes, missed: if again { steady.missed } else { 0 }, ..steady });
+            let unconfirmed = if held { 0 } else { steady.unconfirmed + 1 };
+            self.steady =
+                Some(Steady { strikes, unconfirmed, missed: if again { steady.missed } else { 0 }, ..steady });
             if !again {
                 self.push(number, now);
                 self.predict();
@@ -269,6 +288,22 @@ mod tests {
         let start = 60 * PERIOD + 77_000_000;
         assert_eq!(tracker.arrive(at(start), &Behaviour::default(), SLACK), Outcome::Unpredicted);
         assert_eq!(tracker.window().unwrap().earliest, at(start + PERIOD));
+    }
+
+    #[test]
+    fn a_period_learnt_from_a_burst_is_given_up() {
+        let mut tracker = Tracker::default();
+        for number in 0..5 {
+            tracker.arrive(at(number * 43_000_000), &Behaviour::default(), SLACK);
+        }
+        assert!(tracker.is_steady());
+        let mut held = 0;
+        for number in 2..22 {
+            tracker.roll(at(number * PERIOD), SLACK);
+            held += u32::from(tracker.arrive(at(number * PERIOD), &Behaviour::default(), SLACK) == Outcome::Held);
+        }
+        assert!(held >= 7, "{held}");
+        assert_eq!(tracker.period(), Some(Span::from_nanos(PERIOD)));
     }
 
     #[test]

@@ -7,11 +7,11 @@ use wire::{ETHERNET_LEN, Headers, ethertype};
 
 use crate::adapter::{Adapter, LAN};
 use crate::cache::FromLine;
-use crate::class::{Class, Priority, class_of};
+use crate::class::{Class, Priority, class_of, class_of_channel};
 use crate::codec::DecodeError;
 use crate::control::{Hello, header};
 use crate::fragment::{Assembly, Taken};
-use crate::frame::{BadFrame, Deframer, MAX_BODY};
+use crate::frame::{BadFrame, Deframer};
 use crate::pairs::{EXPLICIT, Header, ReceivePairs};
 
 /// The state of the direction from the line.
@@ -91,8 +91,8 @@ impl Adapter {
                 Some(())
             }
             (header::KEEP_ALIVE, []) => Some(()),
-            (header::FEEDBACK, _) => {
-                self.codec.feedback(now, body);
+            (header::FEEDBACK, [channel, feedback @ ..]) => {
+                self.codec.take_feedback(now, class_of_channel(*channel)?, feedback);
                 Some(())
             }
             (header::PAIR_OPEN, [index, generation, header @ ..]) => {
@@ -176,11 +176,7 @@ impl Adapter {
         let mut bytes = self.buffer();
         bytes.extend_from_slice(&header);
         let ethertype = u16::from_be_bytes([header[12], header[13]]);
-        let decoded = match class {
-            Class::RealTime => self.codec.decode(now, ethertype, content, &mut bytes),
-            Class::Data(_) => self.codec.decode_data(now, ethertype, content, &mut bytes),
-        };
-        self.collect_feedback();
+        let decoded = self.codec.decode(now, class, ethertype, content, &mut bytes);
         let version = bytes.get(ETHERNET_LEN).map_or(0, |first| first >> 4);
         let fits = match ethertype {
             ethertype::IPV4 => version == 4,
@@ -203,20 +199,6 @@ impl Adapter {
         self.counters.receive.delivered.add(bytes.len() - ETHERNET_LEN);
         let packet = Packet { launch: now, ..Packet::new(bytes) };
         self.outputs.push_back(Output::Transmit { port: LAN, packet });
-    }
-
-    /// Takes what the decompressor has to say to the peer. Elements cannot be cut, so that what finds no
-    /// room in a frame makes room.
-    fn collect_feedback(&mut self) {
-        let before = self.feedback.len();
-        self.codec.take_feedback(&mut self.feedback);
-        if self.feedback.len() > MAX_BODY {
-            self.codec.counters.feedback_lost += 1;
-            self.feedback.drain(..before);
-            if self.feedback.len() > MAX_BODY {
-                self.feedback.clear();
-            }
-        }
     }
 }
 

@@ -23,6 +23,10 @@ pub const INCOMPATIBLE: &str = "other adapter speaks no common version";
 /// The other adapter's line has another rate or other characters; the value is its rate in bit/s.
 pub const OTHER_LINE: &str = "other adapter's line differs";
 
+/// The adapter hears its own hellos: the line is looped back, or both adapters have one seed and name. The
+/// value is its instance.
+pub const LOOPED: &str = "own hello heard: line looped back";
+
 /// What is agreed on for a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Agreed {
@@ -110,6 +114,13 @@ impl Session {
     pub(crate) fn take(&mut self, hello: &Hello) -> Change {
         let mut change = Change::default();
         self.counters.hellos_taken += 1;
+        if hello.instance == self.instance {
+            if self.counters.looped == 0 {
+                change.events[0] = Some(Event { what: LOOPED, value: u64::from(self.instance) });
+            }
+            self.counters.looped += 1;
+            return change;
+        }
         if self.peer.as_ref().is_none_or(|peer| peer.instance != hello.instance) {
             self.meet(hello, &mut change);
         }

@@ -4,7 +4,7 @@ use engine::{Output, Packet, Span, Time};
 use wire::ETHERNET_LEN;
 
 use crate::adapter::{Adapter, LINE, Waiting};
-use crate::class::{Class, Priority, class_of};
+use crate::class::{Class, Priority, channel_of, class_of};
 use crate::config::Schedule;
 use crate::control::header;
 use crate::counters::{COMPRESSION, LINE_DOWN};
@@ -232,7 +232,7 @@ impl Adapter {
             }
             let prefix = out.len();
             let ethertype = u16::from_be_bytes([header[12], header[13]]);
-            codec.encode_data(now, ethertype, content, out).map_err(|_| ())?;
+            codec.encode(now, class_of(priority), ethertype, content, out).map_err(|_| ())?;
             Ok(prefix)
         });
         if encoded.is_ok() {
@@ -283,7 +283,7 @@ impl Adapter {
         let header = *header;
         let index = self.pairs.index(now, &header);
         let ethertype = u16::from_be_bytes([header[12], header[13]]);
-        let encoded = self.codec.encode(now, ethertype, datagram, &mut content);
+        let encoded = self.codec.encode(now, class, ethertype, datagram, &mut content);
         let explicit: &[u8] = if index.is_some() { &[] } else { &header };
         if encoded.is_err() || explicit.len() + content.len() > MAX_BODY {
             self.keep(content);
@@ -316,8 +316,8 @@ impl Adapter {
             return None;
         } else if self.receiver.pairs.owes() {
             2
-        } else if !self.feedback.is_empty() {
-            self.feedback.len()
+        } else if let Some((_, feedback)) = self.codec.feedback() {
+            1 + feedback.len()
         } else if self.pairs.is_due(now) {
             2 + ETHERNET_LEN
         } else if self.session.keep_alive_due(now) {
@@ -342,10 +342,9 @@ impl Adapter {
             frame::encode(header::PAIR_ACK, &[&[index, generation]], &mut frame);
         } else if let Some(index) = self.receiver.pairs.report() {
             frame::encode(header::PAIR_UNKNOWN, &[&[index]], &mut frame);
-        } else if !self.feedback.is_empty() {
-            frame::encode(header::FEEDBACK, &[&self.feedback], &mut frame);
-            self.codec.counters.feedback_sent += self.feedback.len() as u64;
-            self.feedback.clear();
+        } else if let Some((class, feedback)) = self.codec.feedback() {
+            frame::encode(header::FEEDBACK, &[&[channel_of(class)], feedback], &mut frame);
+            self.codec.sent_feedback(class);
         } else if let Some(opening) = self.pairs.opening(now) {
             frame::encode(header::PAIR_OPEN, &[&[opening.index, opening.generation], &opening.header], &mut frame);
         } else if self.session.keep_alive_due(now) {

@@ -1,6 +1,8 @@
 //! Packet pairs through two adapters: the slope of their separation over their size is the line's rate
 //! for data, as the adapter's own counters say.
 
+#![allow(clippy::unwrap_used, reason = "helpers of tests may panic too")]
+
 mod common;
 
 use adapter::AdapterConfig;

@@ -1,5 +1,7 @@
 //! The written line protocol against the code: every example of the guide in bytes.
 
+#![allow(clippy::unwrap_used, reason = "helpers of tests may panic too")]
+
 mod common;
 
 use adapter::{AdapterConfig, LINE, frame};

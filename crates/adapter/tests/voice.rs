@@ -1,5 +1,7 @@
 //! Voice and data on 9600 baud: what the adapter is for.
 
+#![allow(clippy::unwrap_used, reason = "helpers of tests may panic too")]
+
 mod common;
 
 use adapter::{ADMITTED, AdapterConfig, Counters, FLOW_REFUSED, REFUSED, Schedule};

@@ -100,9 +100,9 @@ impl Pool {
         self.free.pop().unwrap_or_default()
     }
 
-    /// Gives a buffer back.
+    /// Gives a buffer back. One that holds no memory (an element kept what it held) is not worth keeping.
     pub fn put(&mut self, mut buffer: Vec<u8>) {
-        if self.free.len() < self.limit {
+        if self.free.len() < self.limit && buffer.capacity() > 0 {
             buffer.clear();
             self.free.push(buffer);
         }

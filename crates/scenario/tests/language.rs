@@ -141,6 +141,31 @@ fn a_branch_is_as_its_direction_where_it_says_nothing() {
 }
 
 #[test]
+fn traffic_is_voice_calls_or_packet_pairs() {
+    let cell = sending(
+        "m: {from: a, to: b, voice: melp-1200},
+         r: {from: a, to: b, voice: {codec: melp-2400, every: 200ms, rtp: true, talk: p59, port: 5004}},
+         x: {from: b, to: a, voice: {codec: {bits: 54, frame: 22500us}, frames: 4, talk: {pause: 1s}, ie: 20}},
+         c: {from: a, to: b, call: {voice: melp-1200, both-ways: true, hold: 5s}},
+         p: {from: a, to: b, pairs: {sizes: {from: 60B, to: 100B, step: 20B}, rounds: 1, every: 1s, zeros: true}}",
+    );
+    let [m, r, x, c, p] = &cell.flows[..] else { panic!("five flows") };
+    let Traffic::Voice(melp) = &m.traffic else { panic!("voice") };
+    assert_eq!((melp.payload.bytes(), melp.every, melp.rtp), (33, Span::from_micros(202_500), None));
+    assert_eq!(melp.rate().unwrap().bits_per_second(), 1_303);
+    let Traffic::Voice(rtp) = &r.traffic else { panic!("voice") };
+    assert_eq!((rtp.payload.bytes(), rtp.every, rtp.rtp), (63, Span::from_millis(200), Some(96)));
+    assert_eq!((rtp.port, rtp.talk.map(|talk| talk.spurt)), (5_004, Some(Span::from_millis(1_004))));
+    let Traffic::Voice(custom) = &x.traffic else { panic!("voice") };
+    assert_eq!((custom.codec.as_str(), custom.payload.bytes(), custom.packet), ("custom", 28, Span::from_millis(90)));
+    assert_eq!((custom.ie, custom.talk.map(|talk| talk.pause)), (20.0, Some(Span::from_secs(1))));
+    let Traffic::Call(call) = &c.traffic else { panic!("call") };
+    assert_eq!((call.voice.rtp, call.t1, c.udp_ports(3)), (Some(96), Span::from_secs(2), vec![5_063, 16_390]));
+    let Traffic::Pairs(pairs) = &p.traffic else { panic!("pairs") };
+    assert_eq!((&pairs.sizes, pairs.header, pairs.zeros), (&vec![60, 80, 100], 28, true));
+}
+
+#[test]
 fn traffic_is_tcp_udp_or_ping() {
     let cell = sending(
         "s: {from: a, to: b, service: ais, tcp: {engine: iperf3, congestion: bbr}, dscp: 46},

@@ -15,7 +15,7 @@ pub(crate) struct Line {
     character: Span,
     now: Time,
     free_at: Time,
-    flying: VecDeque<Packet>,
+    pub(crate) flying: VecDeque<Packet>,
     random: Random,
     pub(crate) bit_errors: f64,
     pub(crate) cut: bool,
@@ -26,7 +26,7 @@ pub(crate) struct Line {
 }
 
 impl Line {
-    fn new(character: Span, seed: u64) -> Self {
+    pub(crate) fn new(character: Span, seed: u64) -> Self {
         Self {
             character,
             now: Time::ZERO,
