@@ -109,6 +109,10 @@ impl Items {
             let index = self.index(option, &plan, options);
             let entry = &mut self.table[usize::from(index)];
             let is_same = entry.used > 0 && entry.content.as_bytes() == option;
+            // Only packets in a row count: those between may be all that arrived.
+            if entry.sent < self.repeats && self.packets.wrapping_sub(entry.used) > 1 {
+                entry.sent = 0;
+            }
             let mut must_list = false;
             match index {
                 NOP | SACK_PERMITTED => {}
