@@ -13,6 +13,7 @@ use crate::cid::Incoming;
 use crate::crc::{CRC3, CRC7, CRC8};
 use crate::decompressor::{Arrival, Mode, Surroundings};
 use crate::error::{DecompressError, Malformed};
+use crate::feedback::Limiter;
 use crate::headers::MAX_IP;
 use crate::list::DecompressorLists;
 use crate::packet_type::PacketType;
@@ -66,8 +67,8 @@ pub(crate) struct Decompressor {
     unconfirmed: u8,
     /// One bit a packet, the newest lowest: set if it failed.
     failures: u32,
-    acked: Option<Duration>,
-    nacked: Option<Duration>,
+    acks: Limiter,
+    nacks: Limiter,
 }
 
 /// What is behind the fields of a compressed header.
@@ -104,8 +105,8 @@ impl Decompressor {
             spacing: 0,
             unconfirmed: 0,
             failures: 0,
-            acked: None,
-            nacked: None,
+            acks: Limiter::default(),
+            nacks: Limiter::default(),
         }
     }
 
@@ -605,21 +606,19 @@ impl Decompressor {
     }
 
     fn ack(&mut self, cid: u16, around: &mut Surroundings<'_>) {
-        let interval = around.config.ack_interval;
-        if around.config.mode == Mode::Unidirectional || !is_due(self.acked, around.now, interval) {
+        let config = around.config;
+        if config.mode == Mode::Unidirectional || !self.acks.allows(around.now, config.ack_interval) {
             return;
         }
-        self.acked = Some(around.now);
         around.counters.acks += 1;
         write_ack(AckType::Ack, cid, Some(self.values.header.sn), around.feedback);
     }
 
     fn nack(&mut self, ack: AckType, cid: u16, around: &mut Surroundings<'_>) {
-        let interval = around.config.nack_interval;
-        if around.config.mode == Mode::Unidirectional || !is_due(self.nacked, around.now, interval) {
+        let config = around.config;
+        if config.mode == Mode::Unidirectional || !self.nacks.allows(around.now, config.nack_interval) {
             return;
         }
-        self.nacked = Some(around.now);
         let sn = (self.state != State::None).then_some(self.values.header.sn);
         match ack {
             AckType::StaticNack => around.counters.static_nacks += 1,
@@ -708,10 +707,6 @@ impl<'a> Chains<'a> {
         check_crc(incoming, &rest)?;
         Ok(Self { header, dynamic, rest })
     }
-}
-
-fn is_due(last: Option<Duration>, now: Duration, interval: Duration) -> bool {
-    last.is_none_or(|last| now.saturating_sub(last) >= interval)
 }
 
 /// The CRC of an IR or IR-DYN packet: over everything before the payload, itself as zero (RFC 3095 5.9.1).
