@@ -11,6 +11,8 @@
 //! | the same: writing | [`format`] |
 //! | what changes from packet to packet, and how often it was said | [`observe`] |
 //! | states and modes of the compressor (5.3.1, 5.4.1, 5.6) | [`compress`] |
+//! | IR and IR-DYN packets: reading | [`initial`] |
+//! | fields and references put together (4.5) | [`decode`] |
 //! | states and modes of the decompressor, repair (5.3.2, 5.4.2) | [`decompress`] |
 //! | FEEDBACK-1 and FEEDBACK-2 (5.7.6) | [`feedback`] |
 //!
@@ -29,11 +31,13 @@
 
 pub(crate) mod chain;
 pub(crate) mod compress;
+mod decode;
 pub(crate) mod decompress;
 pub(crate) mod feedback;
 pub(crate) mod fields;
 pub(crate) mod format;
 pub(crate) mod header;
+mod initial;
 pub(crate) mod observe;
 
 use crate::profile::Profile;
