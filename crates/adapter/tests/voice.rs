@@ -144,6 +144,10 @@ fn four_voices_fit_and_the_fifth_is_refused_by_name() {
     load.run(millis(55_000));
     assert_eq!(load.pair.counters(0).flows.active, 4);
     assert!(load.heard(4).len() > 40);
+    load.voices.fill(Time::MAX);
+    load.run(millis(66_000));
+    let flows = load.pair.counters(0).flows;
+    assert_eq!((flows.active, flows.ended, flows.characters_per_second), (0, 5, 0));
 }
 
 #[test]
