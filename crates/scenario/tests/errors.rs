@@ -219,6 +219,35 @@ fn what_does_not_fit_together() {
 }
 
 #[test]
+fn voice_calls_and_packet_pairs_that_cannot_be() {
+    let voice = |keys: &str| format!("voice: {{{keys}}}");
+    let cases = [
+        voice("codec: melp-1220"),
+        voice("frames: 3"),
+        voice("codec: {bits: 81}"),
+        voice("codec: melp-1200, frames: 1000"),
+        voice("codec: g711, frames: 100"),
+        voice("codec: melp-1200, every: 1us"),
+        voice("codec: melp-1200, talk: p60"),
+        voice("codec: melp-1200, ie: 96"),
+        voice("codec: melp-1200, port: 80"),
+        voice("codec: melp-1200, payload: no-such.hex"),
+        "call: {}".into(),
+        "call: {voice: melp-1200, t1: 0s}".into(),
+        "pairs: {sizes: [20B]}".into(),
+        "pairs: {sizes: {from: 400B, to: 60B, step: 20B}}".into(),
+        "pairs: {}".into(),
+        "voice: melp-1200, ping: {}".into(),
+        "tcp: {transfer: 1MiB, engine: iperf3}".into(),
+    ];
+    let mut cases: Vec<_> = cases.iter().map(|case| ("service: lidar", case.as_str())).collect();
+    let twice =
+        "voice: {codec: melp-1200, port: 6000}}\n  other: {from: ship, to: shore, call: {voice: melp-1200, port: 6000}";
+    cases.push(("service: lidar", twice));
+    snapshot!(told(&cases));
+}
+
+#[test]
 fn sweeps_over_nothing_or_too_much() {
     snapshot!(told(&[
         ("[0, 0.03]", "[]"),

@@ -141,6 +141,31 @@ fn a_branch_is_as_its_direction_where_it_says_nothing() {
 }
 
 #[test]
+fn traffic_is_voice_calls_or_packet_pairs() {
+    let cell = sending(
+        "m: {from: a, to: b, voice: melp-1200},
+         r: {from: a, to: b, voice: {codec: melp-2400, every: 200ms, rtp: true, talk: p59, port: 5004}},
+         x: {from: b, to: a, voice: {codec: {bits: 54, frame: 22500us}, frames: 4, talk: {pause: 1s}, ie: 20}},
+         c: {from: a, to: b, call: {voice: melp-1200, both-ways: true, hold: 5s}},
+         p: {from: a, to: b, pairs: {sizes: {from: 60B, to: 100B, step: 20B}, rounds: 1, every: 1s, zeros: true}}",
+    );
+    let [m, r, x, c, p] = &cell.flows[..] else { panic!("five flows") };
+    let Traffic::Voice(melp) = &m.traffic else { panic!("voice") };
+    assert_eq!((melp.payload.bytes(), melp.every, melp.rtp), (33, Span::from_micros(202_500), None));
+    assert_eq!(melp.rate().unwrap().bits_per_second(), 1_303);
+    let Traffic::Voice(rtp) = &r.traffic else { panic!("voice") };
+    assert_eq!((rtp.payload.bytes(), rtp.every, rtp.rtp), (63, Span::from_millis(200), Some(96)));
+    assert_eq!((rtp.port, rtp.talk.map(|talk| talk.spurt)), (5_004, Some(Span::from_millis(1_004))));
+    let Traffic::Voice(custom) = &x.traffic else { panic!("voice") };
+    assert_eq!((custom.codec.as_str(), custom.payload.bytes(), custom.packet), ("custom", 28, Span::from_millis(90)));
+    assert_eq!((custom.ie, custom.talk.map(|talk| talk.pause)), (20.0, Some(Span::from_secs(1))));
+    let Traffic::Call(call) = &c.traffic else { panic!("call") };
+    assert_eq!((call.voice.rtp, call.t1, c.udp_ports(3)), (Some(96), Span::from_secs(2), vec![5_063, 16_390]));
+    let Traffic::Pairs(pairs) = &p.traffic else { panic!("pairs") };
+    assert_eq!((&pairs.sizes, pairs.header, pairs.zeros), (&vec![60, 80, 100], 28, true));
+}
+
+#[test]
 fn traffic_is_tcp_udp_or_ping() {
     let cell = sending(
         "s: {from: a, to: b, service: ais, tcp: {engine: iperf3, congestion: bbr}, dscp: 46},
@@ -311,20 +336,26 @@ fn a_running_link_is_changed_key_by_key() {
 }
 
 #[test]
-fn branches_that_read_headers_are_warned_of_on_an_overlay_alone() {
+fn branches_that_read_what_a_tunnel_hides_are_warned_of_on_tunnels_alone() {
     let warnings = |branch: &str, sweep: &str| {
         let text = format!(
             "name: t\nsites: [a, b]\nlinks: {{l: {{ends: [a, b], rate: 1Mbit/s, up: {{branches: {{voice: {{match: {branch}}}}}}}}}}}\n\
-             paths: {{host: {{mtu: 1440}}, overlay: {{vxlan: {{mtu: 1440}}}}}}\nsweep: {{path: {sweep}, l.loss: [0, 0.01]}}\n\
+             paths: {{host: {{mtu: 1440}}, overlay: {{vxlan: {{mtu: 1440}}}}, secured: {{esp: true}}}}\nsweep: {{path: {sweep}, l.loss: [0, 0.01]}}\n\
              traffic: {{x: {{from: a, to: b, service: ais}}}}\n"
         );
         plan(&text).warnings()
     };
-    for branch in ["{dscp: 46}", "{port: 5004}", "{source: 10.0.0.0/8}", "{protocol: udp}"] {
-        let said = warnings(branch, "[host, overlay]");
-        assert!(said.len() == 1 && said[0].contains("`voice` of `l`") && said[0].contains("`overlay`"), "{said:?}");
+    for branch in ["{port: 5004}", "{source: 10.0.0.0/8}", "{protocol: udp}"] {
+        for (path, seen) in [("overlay", "VXLAN"), ("secured", "ESP")] {
+            let said = warnings(branch, &format!("[host, {path}]"));
+            let right = said.len() == 1
+                && [&format!("`{path}`"), "`voice` of `l`", seen].iter().all(|part| said[0].contains(*part));
+            assert!(right, "{said:?}");
+        }
+        assert_eq!(warnings(branch, "[host]"), [""; 0]);
     }
-    assert_eq!(warnings("{dscp: 46}", "[host]"), [""; 0]);
+    // Tunnels show the code point of what is inside.
+    assert_eq!(warnings("{dscp: 46}", "[overlay, secured]"), [""; 0]);
     assert_eq!(warnings("{probability: 0.5}", "[overlay]"), [""; 0]);
 }
 

@@ -13,6 +13,7 @@ extern crate std;
 
 pub mod application;
 mod esp;
+mod filler;
 mod host;
 pub mod pairs;
 mod playout;
@@ -28,6 +29,7 @@ mod voice;
 
 pub use application::{Application, Call, LOG_LIMIT, Passage};
 pub use esp::{ESP_LINK_DROPS, EspGateway, SecurityAssociation, esp_length, esp_room};
+pub use filler::fill;
 pub use host::{Congestion, Host, HostConfig, HostFlow, TcpSource};
 pub use playout::{Heard, listen};
 pub use probe::{Arrival, Counts, PROBE_LEN, Probe, ProbeReceiver};

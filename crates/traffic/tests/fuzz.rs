@@ -25,4 +25,17 @@ proptest! {
     ) {
         check::message(&[begin, vec![kind], rest].concat());
     }
+    /// Messages whose parts are drawn, so that they get past the first line.
+    #[test]
+    fn any_text_is_read_or_refused(
+        start in "(INVITE|ACK|BYE|DANCE) sip:[a-z]{0,4} SIP/2.0|SIP/2.0 [0-9]{2,4} [A-Z]*",
+        fields in "((v|f|t|i|m|l|CSeq|Via): ?[ -~]{0,12}\r\n( [ -~]{0,4}\r\n)?){0,9}",
+        number in 0..3_u32,
+        body in "[ -~\r\n]{0,20}",
+    ) {
+        let known = format!("v: a;branch=b\r\nf: c\r\nt: d\r\ni: e\r\nCSeq: {number} BYE\r\n");
+        for fields in [&fields, &format!("{known}{fields}")] {
+            check::message(format!("{start}\r\n{fields}\r\n{body}").as_bytes());
+        }
+    }
 }

@@ -126,16 +126,16 @@ fn branches_see_code_points_on_every_path() {
     place.scenario(
         "name: classes\nsites: [ship, shore]\nseed: 3\n\
          links: {radio: {ends: [ship, shore], rate: 8Mbit/s, delay: 5ms, branches: {voice: {match: {dscp: 46}}}}}\n\
-         paths: {host: {mtu: 1440}, overlay: {vxlan: {mtu: 1440}}}\n\
+         paths: {host: {mtu: 1440}, overlay: {vxlan: {mtu: 1440}}, esp: {esp: true}}\n\
          traffic: {probe: {from: ship, to: shore, dscp: 46, ping: {interval: 50ms}}}\n\
-         sweep: {path: [host, overlay]}\nmeasure: {duration: 1s}\n",
+         sweep: {ip: [4, 6], path: [host, overlay, esp]}\nmeasure: {duration: 1s}\n",
     );
     let executors: &[&str] = if can_isolate() { &["--virtual", "--jobs=2"] } else { &["--virtual"] };
     for executor in executors {
         let out = executor.trim_start_matches('-');
         run(&mut narrows(&place, ["run", "scenario.yaml", "--out", out, executor]));
         let recording = recording(&place.join(out));
-        assert_eq!(recording.cells.len(), 2, "{executor}");
+        assert_eq!(recording.cells.len(), 6, "{executor}");
         for cell in &recording.cells {
             let pipes = |voice: bool| cell.pipes.iter().filter(move |pipe| (pipe.pipe == "voice") == voice);
             assert!(
@@ -145,4 +145,47 @@ fn branches_see_code_points_on_every_path() {
             assert!(pipes(false).all(|pipe| pipe.offered_packets == 0), "{executor} {cell:?}");
         }
     }
+}
+
+/// Voice, a call, packet pairs and a file over one line; what they should give follows from its rate.
+#[test]
+fn voice_calls_and_packet_pairs_in_virtual_time() {
+    let place = Place::new();
+    place.scenario(
+        "name: talk\nseed: 3\nip: 6\nsites: [near, far]\nlinks: {line: {ends: [near, far], rate: 7680bit/s}}\n\
+         traffic:\n  melp: {from: near, to: far, voice: melp-1200}\n  \
+         call: {from: near, to: far, call: {voice: melp-1200, hold: 20s, pause: 10s, compact: true, both-ways: true}}\n  \
+         pairs: {from: near, to: far, pairs: {}}\n  file: {from: near, to: far, tcp: {transfer: 10KiB}}\n\
+         sweep: {traffic: [melp, call, pairs, file, [pairs, melp]]}\nmeasure: {duration: 132s, interval: 12s}\n",
+    );
+    succeed(&mut narrows(&place, ["run", "scenario.yaml", "--virtual", "--out", "out"]));
+    let recording = recording(&place.join("out"));
+    let flow = |cell: usize, name: &str| recording.cells[cell].flows.iter().find(|flow| flow.flow == name).unwrap();
+
+    // 33 B behind IPv6's and UDP's 48 take 84.375 ms at 960 B/s, and nothing is in their way.
+    let melp = flow(0, "melp");
+    let voice = melp.voice.unwrap();
+    assert_eq!(melp.packets.map(|p| (p.sent, p.received)), Some((652, 652)));
+    assert!((melp.delay.unwrap().p50 - 0.084_375).abs() < 1e-4, "{melp:?}");
+    assert!(voice.jitter_p99_s.unwrap() < 1e-6 && voice.late_packets == 0 && voice.missing_ratio == 0.0, "{voice:?}");
+    assert!((voice.playout_s - 0.144_375).abs() < 1e-4 && voice.rating.unwrap() > 60.0, "{voice:?}");
+    assert_eq!(melp.series.len(), 652);
+
+    // One every 30 s; an invitation and its answer are some 900 bytes with their headers.
+    let call = flow(1, "call");
+    let calls = call.calls.unwrap();
+    assert_eq!((calls.tried, calls.established, call.retransmits), (5, 5, Some(0)));
+    assert!(calls.released >= 4 && (0.7..1.3).contains(&calls.setup_p50_s.unwrap()), "{calls:?}");
+    assert!(call.series.iter().any(|point| point.back) && call.series.iter().any(|point| !point.back));
+
+    // Back to back in one queue, pairs tell the line's rate, whatever goes before them.
+    for cell in [2, 4] {
+        let pairs = flow(cell, "pairs").pairs.unwrap();
+        assert!(pairs.count >= 18 && (pairs.rate_bit_s / 7_680.0 - 1.0).abs() < 0.02, "{pairs:?}");
+        assert_eq!(flow(cell, "pairs").series.iter().map(|point| point.bytes).max(), Some(1_400));
+    }
+    // 10 KiB take 10.7 s, headers and what TCP sends again for nothing some more: a segment is on the line
+    // for longer than the stack's first timeout.
+    let time = flow(3, "file").transfer_s.unwrap();
+    assert!((10.7..25.0).contains(&time), "{time}");
 }

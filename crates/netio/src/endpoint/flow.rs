@@ -6,6 +6,7 @@ use std::mem::MaybeUninit;
 use std::net::{IpAddr, SocketAddr};
 use std::ops::Range;
 use std::os::fd::{AsFd, AsRawFd};
+use std::sync::LazyLock;
 
 use engine::{Rate, Size, Span, Time};
 use hdrhistogram::Histogram;
@@ -26,8 +27,8 @@ use crate::waiting::Epoll;
 const FIRST_PORT: u16 = 5001;
 /// System calls a flow makes in a row before others have their turn.
 const TURN: usize = 32;
-/// What is written: its content does not matter, and its length bounds one system call.
-static ZEROS: [u8; 128 << 10] = [0; 128 << 10];
+/// What is written; its length bounds one system call.
+static BLOCK: LazyLock<Vec<u8>> = LazyLock::new(|| filled(128 << 10));
 /// How often TCP's round-trip estimate is sampled.
 const SAMPLE: Span = Span::from_millis(100);
 
@@ -408,8 +409,8 @@ impl Flow {
                     return false;
                 }
             }
-            let length = usize::try_from(*block).unwrap_or(usize::MAX).min(ZEROS.len());
-            match source.send(&ZEROS[..length]) {
+            let length = usize::try_from(*block).unwrap_or(usize::MAX).min(BLOCK.len());
+            match source.send(&BLOCK[..length]) {
                 Ok(taken) => {
                     *block -= taken as u64;
                     throttle.wrote(taken as u64);
@@ -485,7 +486,7 @@ impl Flow {
     }
 
     fn send_datagrams(&mut self, clock: &Epoch, size: u64) -> bool {
-        let mut payload = vec![0; usize::try_from(size).unwrap_or(PROBE_LEN).max(PROBE_LEN)];
+        let mut payload = filled(usize::try_from(size).unwrap_or(PROBE_LEN).max(PROBE_LEN));
         for _ in 0..TURN {
             let Some(throttle) = &mut self.throttle else { return false };
             let at = throttle.ready_at();
@@ -504,7 +505,7 @@ impl Flow {
             return false;
         }
         let size = usize::try_from(size).unwrap_or(PROBE_LEN).max(PROBE_LEN);
-        let mut message = vec![0; ECHO_LEN + size];
+        let mut message = filled(ECHO_LEN + size);
         let echo = Echo { reply: false, identifier: self.number, sequence: self.sent_packets as u16 };
         message[..ECHO_LEN].copy_from_slice(&echo.to_bytes(self.spec.to.address.is_ipv6()));
         self.send_probe(clock, &mut message, ECHO_LEN);
@@ -652,4 +653,10 @@ fn icmp(from: IpAddr, to: IpAddr, dscp: u8) -> io::Result<Socket> {
     socket.connect(&SocketAddr::from((to, 0)).into())?;
     crate::arrival::stamp_arrivals(&socket.as_fd())?;
     Ok(socket)
+}
+
+fn filled(length: usize) -> Vec<u8> {
+    let mut bytes = vec![0; length];
+    traffic::fill(&mut bytes);
+    bytes
 }

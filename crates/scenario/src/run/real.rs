@@ -62,6 +62,8 @@ pub enum CellError {
 const LATE_LEAST: Span = Span::from_millis(1);
 /// On a slow link a packet is late only if that changes its delay by more than one part in this.
 const LATE_PART: u64 = 20;
+/// On a line of characters something is late only if it is so by more than this many characters.
+const LATE_CHARACTERS: u64 = 5;
 /// Of a cell's packets this share may be late before its figures are not trusted.
 const LATE_SHARE: f64 = 0.01;
 /// Of a cell's time this share may be spent in stalls.
@@ -354,7 +356,11 @@ fn late_limit(cell: &Cell) -> Span {
     let pipes = directions.flat_map(|way| way.branches.iter().map(|branch| &branch.pipe).chain([&way.pipe]));
     let lines = cell.links.iter().filter_map(Link::characters).flatten().map(|way| way.delay);
     let shortest = pipes.map(|pipe| mean_delay(&pipe.delay)).chain(lines).min().unwrap_or(Span::ZERO);
-    LATE_LEAST.max(Span::from_nanos(shortest.as_nanos() / LATE_PART))
+    let part = Span::from_nanos(shortest.as_nanos() / LATE_PART);
+    // A line's own grain is a character, and what matters is whole datagrams of them.
+    let lines = cell.links.iter().filter_map(Link::characters).flatten();
+    let grain = lines.map(|way| way.pace.time_for(LATE_CHARACTERS)).min().unwrap_or(Span::ZERO);
+    LATE_LEAST.max(part).max(grain)
 }
 
 /// What ended outside the links: at the wires, or in the executor.

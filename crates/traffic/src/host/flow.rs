@@ -11,6 +11,7 @@ use smoltcp::wire::{IpAddress, IpEndpoint};
 use wire::{ECHO_LEN, Echo};
 
 use super::TcpSource;
+use crate::filler::fill;
 use crate::{Application, Arrival, PROBE_LEN, Probe, ProbeReceiver, Throttle};
 
 /// One end of a flow on a host, with its counters.
@@ -113,8 +114,9 @@ impl HostFlow {
                         }
                     }
                     // A full buffer is emptied by acknowledgements, which run this again.
-                    let block = [0; 4096];
+                    let mut block = [0; 4096];
                     let take = block.len().min(usize::try_from(*left).unwrap_or(usize::MAX));
+                    fill(&mut block[..take]);
                     let taken = socket.send_slice(&block[..take]).unwrap_or(0) as u64;
                     if taken == 0 {
                         return None;
@@ -148,7 +150,7 @@ impl HostFlow {
                     throttle.wrote(*size as u64);
                     let probe = Probe { flow: 0, number, sent: now };
                     if let Ok(payload) = socket.send(*size, *remote) {
-                        payload.fill(0);
+                        fill(payload);
                         payload[..PROBE_LEN].copy_from_slice(&probe.bytes());
                     }
                     self.sent_packets += u64::from(counted);
@@ -212,7 +214,7 @@ impl HostFlow {
                         // The stack fills in the checksum.
                         let (header, payload) = message.split_at_mut(ECHO_LEN);
                         header.copy_from_slice(&echo.to_bytes(v6));
-                        payload.fill(0);
+                        fill(payload);
                         payload[..PROBE_LEN].copy_from_slice(&Probe { flow: 0, number, sent: now }.bytes());
                     }
                     self.sent_packets += u64::from(counted);

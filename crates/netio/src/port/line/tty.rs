@@ -44,7 +44,9 @@ pub struct Pty {
     /// Held open: else the terminal would hang up, and lose its settings, each time the last of its
     /// users closes it.
     _theirs: File,
-    path: PathBuf,
+    device: PathBuf,
+    /// The link to it, if there is one.
+    path: Option<PathBuf>,
 }
 
 impl Pty {
@@ -55,6 +57,23 @@ impl Pty {
     ///
     /// Something else is at the path, or the kernel gives no pseudo-terminal.
     pub fn create(path: &Path) -> Result<Self, SetupError> {
+        let mut made = Self::unnamed()?;
+        if fs::read_link(path).is_ok_and(|target| target.starts_with("/dev/pts")) {
+            // If it cannot be removed, the link cannot be made either, which is told.
+            let _ = fs::remove_file(path);
+        }
+        let doing = || format!("make the link {} to {}", path.display(), made.device.display());
+        symlink(&made.device, path).map_err(|source| SetupError::new(doing(), source))?;
+        made.path = Some(path.into());
+        Ok(made)
+    }
+
+    /// Makes a pseudo-terminal that is found at [`device`](Self::device) alone.
+    ///
+    /// # Errors
+    ///
+    /// The kernel gives none.
+    pub fn unnamed() -> Result<Self, SetupError> {
         let failed = |doing: &str| {
             let doing = doing.to_owned();
             move |source| SetupError::new(doing, source)
@@ -68,16 +87,17 @@ impl Pty {
         check(unsafe { libc::grantpt(ours.as_raw_fd()) }).map_err(failed("make a pseudo-terminal"))?;
         // SAFETY: no pointers.
         check(unsafe { libc::unlockpt(ours.as_raw_fd()) }).map_err(failed("unlock a pseudo-terminal"))?;
-        let name = name(&ours).map_err(failed("ask for a pseudo-terminal's name"))?;
+        let device = name(&ours).map_err(failed("ask for a pseudo-terminal's name"))?;
         let settings = Settings { baud: 9_600, framing: link::characters::Framing::N81 };
-        let device = Device { path: name.clone(), settings };
-        let theirs = device.open().map_err(failed(&format!("open {}", name.display())))?;
-        if fs::read_link(path).is_ok_and(|target| target.starts_with("/dev/pts")) {
-            // If it cannot be removed, the link cannot be made either, which is told.
-            let _ = fs::remove_file(path);
-        }
-        symlink(&name, path).map_err(failed(&format!("make the link {} to {}", path.display(), name.display())))?;
-        Ok(Self { ours, _theirs: theirs, path: path.into() })
+        let theirs = Device { path: device.clone(), settings };
+        let theirs = theirs.open().map_err(failed(&format!("open {}", device.display())))?;
+        Ok(Self { ours, _theirs: theirs, device, path: None })
+    }
+
+    /// Where its other side is.
+    #[must_use]
+    pub fn device(&self) -> &Path {
+        &self.device
     }
 
     /// Our side.
@@ -88,8 +108,10 @@ impl Pty {
 
 impl Drop for Pty {
     fn drop(&mut self) {
-        // Somebody may have removed it.
-        let _ = fs::remove_file(&self.path);
+        if let Some(path) = &self.path {
+            // Somebody may have removed it.
+            let _ = fs::remove_file(path);
+        }
     }
 }
 

@@ -7,16 +7,19 @@
 
 use std::net::IpAddr;
 
-use engine::{ExitId, Graph};
+use adapter::LINE;
+use engine::{ExitId, Graph, NodeId};
+use link::characters::{Framing, Pace};
 use netio::SetupError;
 use netio::clock::Epoch;
 use netio::endpoint::{End, FlowKind, FlowSpec};
 use netio::executor::{CellSpec, CellWire};
+use netio::port::line::{Address, Line, Pty, Settings};
 use netio::port::{self, Wire};
 use netio::site::{Namespace, Net, Vxlan};
 
 use super::{CellError, late_limit};
-use crate::plan::{Cell, Traffic};
+use crate::plan::{Cell, Medium, Traffic};
 use crate::run::links::{self, LinkNodes};
 use crate::run::talk;
 use crate::topology::{Topology, VNI, host_prefix};
@@ -42,7 +45,7 @@ impl Built {
         let mut graph = Graph::new();
         let links = links::add(cell, &mut graph)?;
 
-        let mut wires = Vec::new();
+        let mut wires = terminals(cell, &links, &mut graph)?;
         let mut applications = Vec::new();
         for site in 0..cell.sites.len() {
             let namespace = Namespace::new()?;
@@ -58,6 +61,43 @@ impl Built {
         }
         Ok(Self { applications, links, spec: CellSpec { epoch: Epoch::now(), graph, wires, late: late_limit(cell) } })
     }
+}
+
+/// The pseudo-terminals of lines that are to have them: the characters of an adapter leave by the
+/// terminal at its end, the line paces what comes from the terminal's other side, and hands it to the
+/// terminal at the other end.
+fn terminals(cell: &Cell, links: &[LinkNodes], graph: &mut Graph) -> Result<Vec<CellWire>, SetupError> {
+    let mut wires = Vec::new();
+    for (number, link) in cell.links.iter().enumerate() {
+        let Medium::Characters { line } = &link.medium else { continue };
+        let Some(adapters) = links[number].adapters.filter(|_| line.pty) else { continue };
+        for (side, way) in [&line.up, &line.down].into_iter().enumerate() {
+            let (exits, site) = (terminal_exits(cell, number, side), [link.ends.0, link.ends.1][side]);
+            let pty = Pty::unnamed()?;
+            let framing = match way.pace {
+                Pace::Asynchronous(uart) => uart.framing,
+                Pace::Synchronous(_) => Framing::N81,
+            };
+            let baud = u32::try_from(way.pace.bits_per_second()).unwrap_or(u32::MAX);
+            let device = Line::open(&Address::Device(pty.device().into()), Settings { baud, framing })?;
+            let name = format!("{} at {}, terminal", link.name, cell.sites[site]);
+            let mut wire = |name, wire, inner: NodeId, port, outer: NodeId, out, exit| {
+                graph.connect_exit((outer, out), exit);
+                wires.push(CellWire { name, wire: Wire::Line(wire), entry: (inner, port), exit });
+            };
+            let [own, other] = [adapters[side], links[number].ways[1 - side]];
+            wire(name.clone(), device, own, LINE, own, LINE, exits[0]);
+            wire(format!("{name}'s line"), Line::pty(pty)?, links[number].ways[side], 0, other, 0, exits[1]);
+        }
+    }
+    Ok(wires)
+}
+
+/// The exits of the terminal at one end of a line: by the adapter, and by the line.
+fn terminal_exits(cell: &Cell, link: usize, side: usize) -> [ExitId; 2] {
+    // Those of the sites come first.
+    let first = cell.links.len() * 2 + (link * 2 + side) * 2;
+    [ExitId(first), ExitId(first + 1)]
 }
 
 /// Which wire this machine gives, for the record.
