@@ -100,7 +100,7 @@ fn exchange(sound: &mut Channel, damaged: &mut Channel, now: Duration, packet: &
 
 /// Gives IP headers and a TCP header behind them the lengths and checksums that they should have, as far as
 /// there are such headers.
-fn repair(packet: &mut Vec<u8>) {
+fn repair(packet: &mut [u8]) {
     use wire::checksum::Sum;
     let Some(first) = packet.first().copied() else { return };
     let (start, pseudo) = match first >> 4 {

@@ -11,9 +11,9 @@ impl Selector {
         self.headers.matches(headers) && self.probability.is_none_or(|probability| random.chance(probability))
     }
 
-    /// Whether it looks at a packet's headers; otherwise at chance alone.
+    /// Whether it looks at what tunnels hide: at more than a packet's code point, ESP's SPI and chance.
     #[must_use]
-    pub fn reads_headers(&self) -> bool {
-        self.headers != queue::Selector::default()
+    pub fn reads_what_tunnels_hide(&self) -> bool {
+        queue::Selector { dscp: None, spi: None, ..self.headers.clone() } != queue::Selector::default()
     }
 }

@@ -16,8 +16,9 @@ use std::mem::ManuallyDrop;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
 
+use crate::clock::Instant;
 use crate::site::Namespace;
 use crate::sys::check;
 
@@ -132,10 +133,11 @@ fn enter(work: impl FnOnce() -> i32) -> Result<Exit, SandboxError> {
 }
 
 /// Has the first SIGINT, SIGTERM and SIGHUP noted, for work that needs no sandbox: [`interrupted`]
-/// then tells. The second of a kind ends the process as ever.
+/// then tells. A further one ends the process as ever, unless it comes at once: timeout(1) sends each
+/// twice.
 pub fn heed_interrupts() {
     for signal in FORWARDED {
-        install(signal, note_interrupt, libc::SA_RESTART | libc::SA_RESETHAND);
+        install(signal, note_first_interrupt, libc::SA_RESTART);
     }
 }
 
@@ -154,6 +156,8 @@ pub fn host_network() -> Option<&'static Namespace> {
 
 static HOST: OnceLock<Namespace> = OnceLock::new();
 static INTERRUPTED: AtomicBool = AtomicBool::new(false);
+/// When it was asked first, in nanoseconds of the monotonic clock; 0 before.
+static FIRST_INTERRUPT: AtomicU64 = AtomicU64::new(0);
 static ASKED: AtomicBool = AtomicBool::new(false);
 static INIT: AtomicI32 = AtomicI32::new(0);
 static WORKER: AtomicI32 = AtomicI32::new(0);
@@ -297,6 +301,23 @@ extern "C" fn stop_worker(signal: libc::c_int, info: *mut libc::siginfo_t, _: *m
 extern "C" fn note_interrupt(signal: libc::c_int, info: *mut libc::siginfo_t, _: *mut libc::c_void) {
     if !is_theirs(signal, info) {
         INTERRUPTED.store(true, Ordering::Relaxed);
+    }
+}
+
+extern "C" fn note_first_interrupt(signal: libc::c_int, _: *mut libc::siginfo_t, _: *mut libc::c_void) {
+    /// A signal that comes so soon after the first, in nanoseconds, is the same wish.
+    const SAME: u64 = 200_000_000;
+    // Reads a clock, which is safe in a signal handler.
+    let now = Instant::now().as_nanos();
+    let first = FIRST_INTERRUPT.compare_exchange(0, now, Ordering::SeqCst, Ordering::SeqCst);
+    INTERRUPTED.store(true, Ordering::Relaxed);
+    if first.is_err_and(|first| now.saturating_sub(first) > SAME) {
+        // SAFETY: no pointers; both calls are async-signal-safe. The signal is delivered once this
+        // handler returns, and ends the process.
+        unsafe {
+            libc::signal(signal, libc::SIG_DFL);
+            libc::raise(signal);
+        }
     }
 }
 

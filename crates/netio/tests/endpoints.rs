@@ -7,6 +7,10 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use engine::Span;
 use netio::endpoint::{End, EndpointError, Endpoints, FlowKind, FlowSpec, Timing};
 use netio::site::Namespace;
+use traffic::VoiceConfig;
+use traffic::application::passages;
+use traffic::pairs::{PairsConfig, PairsSink, PairsSource, separations};
+use traffic::sip::{CallConfig, Callee, Caller};
 
 /// Addresses of two ends, of either family.
 type Addresses = [IpAddr; 2];
@@ -166,4 +170,59 @@ fn an_unknown_congestion_control_is_named_with_those_there_are() {
         matches!(&error, EndpointError::Congestion { name, available } if name == "cubik" && available.contains("reno")),
         "{error}"
     );
+}
+
+/// A call and packet pairs: the same ends as in virtual time, on kernel sockets.
+#[test]
+fn applications_talk_through_real_sockets() {
+    [V4, V6].into_iter().for_each(talked);
+}
+
+fn talked(addresses: Addresses) {
+    let (a, b) = match ends(addresses) {
+        Ok(ends) => ends,
+        Err(error) => return eprintln!("skipped: {error}"),
+    };
+    let every = Span::from_millis(20);
+    let voice = VoiceConfig { payload: 33, every, rtp: Some(96), talk: None, frames: None, seed: 1 };
+    let call = CallConfig {
+        back: Some(VoiceConfig { seed: 2, ..voice.clone() }),
+        voice,
+        addresses,
+        ports: [5_060, 16_384],
+        hold: Span::from_millis(200),
+        pause: Span::from_secs(60),
+        ring: Span::ZERO,
+        t1: Span::from_secs(2),
+        compact: true,
+        seed: 3,
+    };
+    let (sizes, every) = (vec![60, 200], Span::from_millis(50));
+    let pairs = PairsConfig { sizes, rounds: 2, every, header: 48, zeros: false, session: 4 };
+    let endpoints = Endpoints::start().unwrap();
+    let datagrams = |ends, ports| FlowKind::Datagrams { ends, ports };
+    let flows = vec![
+        flow(
+            &a,
+            &b,
+            datagrams([Box::new(Caller::new(call.clone())), Box::new(Callee::new(call))], vec![5_060, 16_384]),
+        ),
+        flow(
+            &b,
+            &a,
+            datagrams([Box::new(PairsSource::new(pairs.clone())), Box::new(PairsSink::new(pairs))], vec![9_000]),
+        ),
+    ];
+    let ran = endpoints.run(flows, TIMING).unwrap().wait().unwrap();
+    assert!(ran.observations.iter().all(|seen| seen.error.is_none() && seen.snapshots.len() == 4));
+    let ends: Vec<_> = ran.ends.into_iter().flatten().collect();
+    let [caller, callee] = &ends[0];
+    let called = caller.calls()[0];
+    assert!(called.answered.is_some() && called.released, "{called:?}");
+    for (from, to) in [(caller, callee), (callee, caller)] {
+        let seen = passages(from.sent(), to.received());
+        assert!(seen.len() > 1 && seen.iter().all(|passage| passage.intact && passage.arrived.is_some()));
+    }
+    let [source, sink] = &ends[1];
+    assert_eq!(separations(&passages(source.sent(), sink.received()), 48).len(), 4);
 }

@@ -392,7 +392,7 @@ impl Compressor {
         &self.counters
     }
 
-    /// Contexts that have been made so far; never more than MAX_CID and one, each of some 1.5 KiB.
+    /// Contexts that have been made so far; never more than MAX_CID and one.
     #[must_use]
     pub fn contexts(&self) -> usize {
         self.contexts.len()

@@ -408,7 +408,7 @@ impl Decompressor {
         if self.config.mode == Mode::Optimistic && is_due {
             slot.asked = Some(now);
             self.counters.static_nacks += 1;
-            stranger::static_nack(&mut self.feedback, self.space, cid);
+            stranger::static_nack(&mut self.feedback, cid);
         }
         DecompressError::NoContext { cid }
     }

@@ -129,6 +129,18 @@ impl FeedbackQueue {
         }
     }
 
+    /// Takes one element in, unless the CRC at `crc_at` is none that `fits` takes. False if so.
+    pub(crate) fn push_if(&mut self, cid: u16, body: &[u8], crc_at: usize, fits: impl Fn(u8) -> bool) -> bool {
+        let start = self.waiting.len();
+        self.push(cid, body, Some(crc_at));
+        let crc = self.waiting.len().checked_sub(body.len() - crc_at).map(|at| self.waiting[at]);
+        let is_in = self.waiting.len() == start || crc.is_some_and(fits);
+        if !is_in {
+            self.waiting.truncate(start);
+        }
+        is_in
+    }
+
     /// Moves everything that waits to the end of `out`.
     pub(crate) fn take(&mut self, out: &mut Vec<u8>) {
         out.append(&mut self.waiting);

@@ -11,23 +11,19 @@
 //!
 //! As the number is not valid, it can have the value that gives the CRC the value it needs.
 
-use crate::cid::CidSpace;
 use crate::feedback::FeedbackQueue;
 
 /// Where the CRC of RFC 6846 stands.
 const CRC_AT: usize = 2;
 
 /// Queues a STATIC-NACK for `cid` that every profile understands.
-pub(crate) fn static_nack(queue: &mut FeedbackQueue, space: CidSpace, cid: u16) {
-    let mut cid_octets = alloc::vec::Vec::new();
-    space.open_feedback(&mut cid_octets, cid);
+pub(crate) fn static_nack(queue: &mut FeedbackQueue, cid: u16) {
     // STATIC-NACK in mode O, number, CRC, not valid. Each number gives another CRC, so that one fits.
-    let body = (0..=u8::MAX).map(|number| [0b1010_0000, number, 0, 0x30]).find(|body| {
-        let crc = crate::crc::CRC8.update(crate::crc::CRC8.update(crate::crc::CRC8.start(), &cid_octets), body);
-        matches!(crc, 0x80 | 0xa0 | 0xb0 | 0xc0 | 0xd0 | 0xe0 | 0xf0)
-    });
-    if let Some(body) = body {
-        queue.push(cid, &body, Some(CRC_AT));
+    for number in 0..=u8::MAX {
+        let body = [0b1010_0000, number, 0, 0x30];
+        if queue.push_if(cid, &body, CRC_AT, |crc| matches!(crc, 0x80 | 0xa0 | 0xb0 | 0xc0 | 0xd0 | 0xe0 | 0xf0)) {
+            return;
+        }
     }
 }
 
@@ -37,6 +33,7 @@ mod tests {
 
     use super::*;
     use crate::bits::Reader;
+    use crate::cid::CidSpace;
     use crate::feedback::{Feedback, read_element};
 
     #[test]
@@ -44,7 +41,7 @@ mod tests {
         for (max_cid, cid) in (0..16).map(|cid| (15, cid)).chain((0..16_384).step_by(7).map(|cid| (16_383, cid))) {
             let space = CidSpace::new(max_cid);
             let mut queue = FeedbackQueue::new(space);
-            static_nack(&mut queue, space, cid);
+            static_nack(&mut queue, cid);
             let mut out = Vec::new();
             queue.take(&mut out);
             let data = read_element(&mut Reader::new(&out)).unwrap().to_vec();

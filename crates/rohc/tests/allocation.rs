@@ -1,9 +1,11 @@
 //! The path of a packet allocates nothing once its context is warm, lists and feedback included.
 
+mod common;
 mod traffic;
 
 use std::time::Duration;
 
+use common::{Ip, Rtp};
 use rohc::{Compressor, CompressorConfig, Decompressor, DecompressorConfig};
 
 #[test]
@@ -32,4 +34,49 @@ fn a_warm_context_allocates_nothing() {
         let seen = allocation_counter::measure(|| round(1_000..2_000));
         assert_eq!(seen.count_total, 0, "{}", flow.name);
     }
+}
+
+/// Several flows with changes of many kinds, losses and damage. A flow that takes a context over may allocate for its
+/// lists of extension headers; its packets may not.
+#[test]
+fn changes_losses_and_damage_allocate_nothing() {
+    let config = CompressorConfig { max_cid: 7, fo_refresh_packets: 50, ir_refresh_packets: 120, ..Default::default() };
+    let mut compressor = Compressor::new(config);
+    let mut decompressor = Decompressor::new(DecompressorConfig { max_cid: 7, ..Default::default() });
+    let packets: Vec<Vec<u8>> = (0..2_000u16)
+        .map(|n| {
+            let ip = Ip { id: n, ttl: 60 + (n / 100) as u8, ..Ip::v4() };
+            let rtp = Rtp { sn: n, timestamp: u32::from(n) * 160 + u32::from(n / 77) * 1_000, ..Rtp::new() };
+            match n % 5 {
+                0 => rtp.packet(&ip, &[1; 20]),
+                1 => Ip::v6().udp((1, 2), true, &[2; 20]),
+                2 => ip.esp(5, n.into(), &[3; 20]),
+                3 => Ip::v6().wrap(4, &ip.wrap(132, &[4; 20])),
+                _ => ip.wrap(1, &[0xff; 20]),
+            }
+        })
+        .collect();
+    let (mut line, mut out, mut feedback) = (Vec::new(), Vec::new(), Vec::new());
+    let mut run = |packets: &[Vec<u8>], from: u64| {
+        for (n, packet) in packets.iter().enumerate() {
+            let now = Duration::from_millis(20 * (from + n as u64));
+            line.clear();
+            out.clear();
+            feedback.clear();
+            compressor.compress(now, packet, &mut line).expect("an IP packet");
+            // Some are lost, some damaged.
+            if n % 13 == 0 {
+                continue;
+            }
+            if n % 17 == 0 {
+                line[0] ^= 8;
+            }
+            let _ = decompressor.decompress(now, &line, &mut out);
+            decompressor.take_feedback(&mut feedback);
+            let _ = compressor.feedback(now, &feedback);
+        }
+    };
+    run(&packets, 0);
+    let counted = allocation_counter::measure(|| run(&packets, 2_000));
+    assert_eq!(counted.count_total, 0, "{counted:?}");
 }

@@ -1,6 +1,8 @@
 //! Packets put together by hand from the RFCs' figures, octet by octet, and what they must become. Each
 //! stands behind the same IR packet; the CRCs are computed here, bit by bit.
 
+#![allow(clippy::unusual_byte_groupings, reason = "digits are grouped as the fields are")]
+
 mod common;
 
 use core::time::Duration;

@@ -17,6 +17,7 @@ pub use read::{
 pub use run::{
     Account, AdapterAccount, AdapterError, CellError, Difference, Executor, Governor, Jobs, LineChangeError, LinkError,
     Live, LiveAdapter, LiveError, Options as RunOptions, Outcome, PacedLine, PacedLineAccount, PacedLineError,
-    Progress, RETRIES, ReplayError, Replayed, RunError, SimulationError, check_line_change, replay, run,
+    Progress, RETRIES, ReplayError, Replayed, RunError, SimulationError, check_line_change, replay, replay_recording,
+    run,
 };
 pub use traffic::{SERVICES, Service, VOCODERS, Vocoder};

@@ -48,21 +48,22 @@ impl Plan {
     /// What may be run as it stands but is hardly meant, in words, each said once.
     #[must_use]
     pub fn warnings(&self) -> Vec<String> {
-        let mut branches = BTreeSet::new();
+        let mut found = BTreeSet::new();
         for cell in self.cells.iter().filter(|cell| cell.path.vxlan || cell.path.esp) {
             for link in &cell.links {
                 let directions = link.packets().into_iter().flatten();
-                let blind = directions.flat_map(|way| &way.branches).filter(|branch| branch.selector.reads_headers());
-                branches.extend(blind.map(|branch| (&link.name, &branch.name, &cell.path.name, cell.path.esp)));
+                let branches = directions.flat_map(|way| &way.branches);
+                let blind = branches.filter(|branch| branch.selector.reads_what_tunnels_hide());
+                found.extend(blind.map(|branch| (&link.name, &branch.name, &cell.path.name, cell.path.esp)));
             }
         }
-        branches
+        found
             .into_iter()
             .map(|(link, branch, path, esp)| {
                 let seen = if esp {
-                    "ESP between the gateways' addresses, with the DSCP of what is inside"
+                    "ESP between the gateways' addresses, and the DSCP of what is inside"
                 } else {
-                    "VXLAN between the sites' addresses, UDP to port 4789 from a port by the flow's hash, DSCP 0"
+                    "VXLAN between the sites' addresses, UDP to port 4789 from a port by the flow's hash, and the DSCP of what is inside"
                 };
                 format!("branch `{branch}` of `{link}` matches by header, but on the path `{path}` the link sees the tunnel's: {seen}")
             })

@@ -19,7 +19,9 @@ use measure::{CellRecord, Event, RecordError, Recorder};
 use crate::plan::Plan;
 use schedule::{Queue, Waiting};
 
-pub use adapter::{AdapterAccount, AdapterError, Difference, LiveAdapter, ReplayError, Replayed, replay};
+pub use adapter::{
+    AdapterAccount, AdapterError, Difference, LiveAdapter, ReplayError, Replayed, replay, replay_recording,
+};
 pub use links::LinkError;
 pub use paced::{LineChangeError, PacedLine, PacedLineAccount, PacedLineError, check_line_change};
 pub use real::CellError;

@@ -336,20 +336,26 @@ fn a_running_link_is_changed_key_by_key() {
 }
 
 #[test]
-fn branches_that_read_headers_are_warned_of_on_an_overlay_alone() {
+fn branches_that_read_what_a_tunnel_hides_are_warned_of_on_tunnels_alone() {
     let warnings = |branch: &str, sweep: &str| {
         let text = format!(
             "name: t\nsites: [a, b]\nlinks: {{l: {{ends: [a, b], rate: 1Mbit/s, up: {{branches: {{voice: {{match: {branch}}}}}}}}}}}\n\
-             paths: {{host: {{mtu: 1440}}, overlay: {{vxlan: {{mtu: 1440}}}}}}\nsweep: {{path: {sweep}, l.loss: [0, 0.01]}}\n\
+             paths: {{host: {{mtu: 1440}}, overlay: {{vxlan: {{mtu: 1440}}}}, secured: {{esp: true}}}}\nsweep: {{path: {sweep}, l.loss: [0, 0.01]}}\n\
              traffic: {{x: {{from: a, to: b, service: ais}}}}\n"
         );
         plan(&text).warnings()
     };
-    for branch in ["{dscp: 46}", "{port: 5004}", "{source: 10.0.0.0/8}", "{protocol: udp}"] {
-        let said = warnings(branch, "[host, overlay]");
-        assert!(said.len() == 1 && said[0].contains("`voice` of `l`") && said[0].contains("`overlay`"), "{said:?}");
+    for branch in ["{port: 5004}", "{source: 10.0.0.0/8}", "{protocol: udp}"] {
+        for (path, seen) in [("overlay", "VXLAN"), ("secured", "ESP")] {
+            let said = warnings(branch, &format!("[host, {path}]"));
+            let right = said.len() == 1
+                && [&format!("`{path}`"), "`voice` of `l`", seen].iter().all(|part| said[0].contains(*part));
+            assert!(right, "{said:?}");
+        }
+        assert_eq!(warnings(branch, "[host]"), [""; 0]);
     }
-    assert_eq!(warnings("{dscp: 46}", "[host]"), [""; 0]);
+    // Tunnels show the code point of what is inside.
+    assert_eq!(warnings("{dscp: 46}", "[overlay, secured]"), [""; 0]);
     assert_eq!(warnings("{probability: 0.5}", "[overlay]"), [""; 0]);
 }
 

@@ -176,6 +176,24 @@ fn the_same_seed_gives_the_same_bytes() {
     assert!(!format!("{:?}{:?}", association("up", 300), pair(V6)[0]).contains("key"));
 }
 
+#[test]
+fn nothing_is_allocated_once_warm() {
+    let [mut near, mut far] = pair(V6);
+    let mut packet = datagram(SITES6, 0, 1_000);
+    let original = packet.clone();
+    let mut turn = || {
+        for (gateway, port) in [(&mut near, 0), (&mut far, 1)] {
+            gateway.handle(Time::ZERO, port, core::mem::take(&mut packet));
+            let Some(Output::Transmit { packet: passed, .. }) = gateway.poll() else { panic!("not passed on") };
+            packet = passed;
+        }
+    };
+    (0..4).for_each(|_| turn());
+    let used = allocation_counter::measure(|| (0..100).for_each(|_| turn()));
+    assert_eq!(used.count_total, 0);
+    assert_eq!(packet.bytes, original.bytes);
+}
+
 /// Another implementation decrypts it: Wireshark's, if it is here.
 #[test]
 fn wireshark_reads_what_is_sealed() {

@@ -5,6 +5,7 @@ use std::fs::{self, OpenOptions};
 use std::io::{Read, Write};
 use std::net::{IpAddr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -12,7 +13,7 @@ use netio::site::Namespace;
 use serde_json::Value;
 use socket2::{Domain, Protocol, Socket, Type};
 
-use crate::common::{Place, Started, can_isolate, narrows, needs_root, run, turn_beside, until};
+use crate::common::{Place, Started, can_isolate, narrows, needs, needs_root, run, turn_beside, until};
 use crate::programs::{echo, round_trip};
 
 /// A LAN of one host, and the box on it that runs the adapter.
@@ -200,7 +201,8 @@ fn two_adapters_join_two_lans() {
     let [first, second] = adapters.map(|adapter| ended(adapter, "INT"));
     for account in [&first, &second] {
         assert_eq!(account["session"]["begun"], 1, "{account}");
-        assert_eq!(account["receive"]["bad_frames"], 0, "{account}");
+        // One may open its device in the middle of a hello.
+        assert!(account["receive"]["bad_frames"].as_u64().unwrap() <= 1, "{account}");
         assert_eq!(account["device"]["refused"], 0, "{account}");
         assert_eq!(account["receive"]["crc"], 0, "{account}");
     }
@@ -348,6 +350,21 @@ fn adapters_meet_over_tcp_too() {
         let account = ended(adapter, "INT");
         assert_eq!(account["device"]["begun"], 1, "{account}");
     }
+}
+
+#[test]
+fn a_wish_to_end_that_comes_twice_at_once_is_one() {
+    // timeout(1) sends its signal to the process and then to its group.
+    if !needs("timeout", Command::new("timeout").arg("--version")) {
+        return;
+    }
+    let place = Place::new();
+    let mut command = Command::new("timeout");
+    command.args(["1", env!("CARGO_BIN_EXE_narrows"), "line", "--pty", "a", "--pty", "b"]).current_dir(place.path());
+    let said = run(&mut command);
+    assert_eq!(said.code(), Some(124), "{said:?}");
+    assert!(said.err.contains("none lost") && said.err.contains("seed"), "{said:?}");
+    assert!(!place.join("a").is_symlink());
 }
 
 #[test]

@@ -126,16 +126,16 @@ fn branches_see_code_points_on_every_path() {
     place.scenario(
         "name: classes\nsites: [ship, shore]\nseed: 3\n\
          links: {radio: {ends: [ship, shore], rate: 8Mbit/s, delay: 5ms, branches: {voice: {match: {dscp: 46}}}}}\n\
-         paths: {host: {mtu: 1440}, overlay: {vxlan: {mtu: 1440}}}\n\
+         paths: {host: {mtu: 1440}, overlay: {vxlan: {mtu: 1440}}, esp: {esp: true}}\n\
          traffic: {probe: {from: ship, to: shore, dscp: 46, ping: {interval: 50ms}}}\n\
-         sweep: {path: [host, overlay]}\nmeasure: {duration: 1s}\n",
+         sweep: {ip: [4, 6], path: [host, overlay, esp]}\nmeasure: {duration: 1s}\n",
     );
     let executors: &[&str] = if can_isolate() { &["--virtual", "--jobs=2"] } else { &["--virtual"] };
     for executor in executors {
         let out = executor.trim_start_matches('-');
         run(&mut narrows(&place, ["run", "scenario.yaml", "--out", out, executor]));
         let recording = recording(&place.join(out));
-        assert_eq!(recording.cells.len(), 2, "{executor}");
+        assert_eq!(recording.cells.len(), 6, "{executor}");
         for cell in &recording.cells {
             let pipes = |voice: bool| cell.pipes.iter().filter(move |pipe| (pipe.pipe == "voice") == voice);
             assert!(

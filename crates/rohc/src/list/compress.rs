@@ -150,6 +150,9 @@ impl ListCompressor {
 
     /// The decompressor lost something: everything has to be sent again.
     pub(crate) fn doubt(&mut self) {
+        if self.is_untouched() {
+            return;
+        }
         self.sent = 0;
         self.reference = None;
         for entry in &mut self.table {
@@ -174,8 +177,8 @@ impl ListCompressor {
 
     /// Appends the compressed list and counts it as sent.
     pub(crate) fn write(&mut self, form: Form, out: &mut Vec<u8>) {
-        if self.current.is_empty() && form == Form::Full && self.generation == 0 {
-            // Never had an item: RFC 4815 5.1, the field is one octet.
+        if self.is_untouched() && form == Form::Full {
+            // RFC 4815 5.1: the field is one octet.
             out.push(0);
             return;
         }
@@ -206,6 +209,11 @@ impl ListCompressor {
     /// The current list is known: later ones can refer to it. RFC 4815 5.7: not to an empty one.
     fn refer(&mut self) {
         self.reference = (!self.current.is_empty()).then_some((self.generation, self.current));
+    }
+
+    /// Has there never been an item?
+    fn is_untouched(&self) -> bool {
+        self.table.is_empty()
     }
 
     fn is_known(&self, index: u8) -> bool {

@@ -14,11 +14,17 @@ pub(crate) struct CompressorLists {
 }
 
 impl CompressorLists {
-    /// The lists of a flow with `count` IP headers and a sequence number of `sn_bits` bits. `repeats` is L of
+    /// No lists: to be [restarted](Self::restart).
+    pub(crate) const fn new() -> Self {
+        Self { chains: Vec::new(), sources: ListCompressor::new(Kind::Csrc, 0) }
+    }
+
+    /// Begins a flow with `count` IP headers and a sequence number of `sn_bits` bits. `repeats` is L of
     /// RFC 3095 5.8.1.2.
-    pub(crate) fn new(count: usize, sn_bits: u32, repeats: u8) -> Self {
-        let chains = (0..count).map(|_| ChainCompressor::new(repeats, sn_bits)).collect();
-        Self { chains, sources: ListCompressor::new(Kind::Csrc, repeats) }
+    pub(crate) fn restart(&mut self, count: usize, sn_bits: u32, repeats: u8) {
+        self.chains.clear();
+        self.chains.resize_with(count, || ChainCompressor::new(repeats, sn_bits));
+        self.sources = ListCompressor::new(Kind::Csrc, repeats);
     }
 
     /// Takes the lists of a packet with sequence number `sn`; `sources` is its CSRC list. Says whether there is
@@ -61,17 +67,22 @@ pub(crate) struct DecompressorLists {
 }
 
 impl DecompressorLists {
-    /// The lists of a flow with `count` IP headers and a sequence number of `sn_bits` bits.
-    pub(crate) fn new(count: usize, sn_bits: u32) -> Self {
-        let chains = (0..count).map(|_| ChainDecompressor::new(sn_bits)).collect();
-        Self { chains, sources: ListDecompressor::new(Kind::Csrc), sn_bits }
+    /// No lists: to be [restarted](Self::restart).
+    pub(crate) const fn new() -> Self {
+        Self { chains: Vec::new(), sources: ListDecompressor::new(Kind::Csrc), sn_bits: 0 }
     }
 
-    /// Begins an IR or IR-DYN packet. Gives the lists that one with `count` IP headers needs if these do not do; they
-    /// stay otherwise, since such a packet does not clear tables (RFC 4815 6.3).
-    pub(crate) fn others_for(&mut self, count: usize, sn_bits: u32) -> Option<Self> {
-        self.begin();
-        (self.chains.len() != count || self.sn_bits != sn_bits).then(|| Self::new(count, sn_bits))
+    /// Begins a flow with `count` IP headers and a sequence number of `sn_bits` bits.
+    pub(crate) fn restart(&mut self, count: usize, sn_bits: u32) {
+        self.chains.clear();
+        self.chains.resize_with(count, || ChainDecompressor::new(sn_bits));
+        self.sources = ListDecompressor::new(Kind::Csrc);
+        self.sn_bits = sn_bits;
+    }
+
+    /// Are these the lists of such a flow? If so, an IR or IR-DYN packet does not clear them (RFC 4815 6.3).
+    pub(crate) fn fit(&self, count: usize, sn_bits: u32) -> bool {
+        self.chains.len() == count && self.sn_bits == sn_bits
     }
 
     /// Begins a packet: what the last one brought and was not committed is forgotten.

@@ -86,7 +86,7 @@ impl Compressor {
                 ts: window(32),
                 id: [window(16), window(16)],
             },
-            lists: CompressorLists::new(0, kind.sn_field(), config.repeats),
+            lists: CompressorLists::new(),
             udp_checksum: false,
             static_crcs: StaticCrcs::default(),
             needs_crc7: 0,
@@ -104,7 +104,8 @@ impl Compressor {
     /// A new flow takes the context over. The mode stays if the profile does (RFC 4815 7.2.1).
     pub(crate) fn reuse(&mut self, kind: Kind, sn: u16, config: &CompressorConfig) {
         let mode = if kind == self.kind { self.mode } else { MODE_U };
-        *self = Self { mode, ..Self::new(kind, sn, config) };
+        let lists = core::mem::replace(&mut self.lists, CompressorLists::new());
+        *self = Self { mode, lists, ..Self::new(kind, sn, config) };
     }
 
     /// Sends a packet; `None` if only an IR or IR-DYN packet could carry it and it has no payload, which those
@@ -128,7 +129,7 @@ impl Compressor {
             self.has_changed = true;
         }
         if self.sent == 0 {
-            self.lists = CompressorLists::new(header.ips().len(), self.kind.sn_field(), job.config.repeats);
+            self.lists.restart(header.ips().len(), self.kind.sn_field(), job.config.repeats);
         }
         let sources = header.sources(self.kind, job.packet);
         let have_lists_changed = self.lists.observe(job.packet, job.headers, sources, header.sn);

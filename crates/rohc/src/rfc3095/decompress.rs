@@ -52,6 +52,8 @@ pub(crate) struct Decompressor {
     /// Of the last packet that was right: the references.
     values: Values,
     lists: DecompressorLists,
+    /// Where an IR packet's lists are read to that the context's have no place for.
+    other_lists: DecompressorLists,
     /// Is the UDP checksum in compressed headers (RFC 3095 5.7)? Only IR and IR-DYN say so.
     udp_checksum: bool,
     /// The sequence number before the last one that was right: ref -1 of RFC 3095 5.3.2.2.5.
@@ -94,7 +96,8 @@ impl Decompressor {
                 // RFC 3095 5.7.5.2.
                 ts_stride: 1,
             },
-            lists: DecompressorLists::new(0, kind.sn_field()),
+            lists: DecompressorLists::new(),
+            other_lists: DecompressorLists::new(),
             udp_checksum: false,
             previous_sn: None,
             arrived: Duration::ZERO,
@@ -176,12 +179,12 @@ impl Decompressor {
         around: &Surroundings<'_>,
         out: &mut Vec<u8>,
     ) -> Result<Arrival, DecompressError> {
-        let chains = Chains::read(kind, &mut self.lists, incoming)?;
+        let chains = Chains::read(kind, [&mut self.lists, &mut self.other_lists], incoming)?;
         let Some(dynamic) = chains.dynamic else {
             self.set_static(kind, &chains.header);
             return Err(DecompressError::NoPacket);
         };
-        let (codings, new_lists, extra) = dynamic;
+        let (codings, has_other_lists, extra) = dynamic;
         // RFC 4815 6.3: what an IR packet does not carry stays.
         let ts_stride = match extra.ts_stride {
             Some(stride) => stride,
@@ -189,7 +192,7 @@ impl Decompressor {
             None => 1,
         };
         let values = Values { header: chains.header, codings, ts_stride };
-        self.initialise(PacketType::Ir, kind, values, new_lists, incoming, &chains.rest, around, out)
+        self.initialise(PacketType::Ir, kind, values, has_other_lists, incoming, &chains.rest, around, out)
     }
 
     fn take_ir_dyn(
@@ -211,13 +214,13 @@ impl Decompressor {
         }
         let mut reader = Reader::new(incoming.body());
         reader.take(2).map_err(malformed)?;
-        let mut new = self.lists.others_for(values.header.ips().len(), kind.sn_field());
-        let lists = new.as_mut().unwrap_or(&mut self.lists);
+        let all_lists = [&mut self.lists, &mut self.other_lists];
+        let (lists, has_other_lists) = lists_for(kind, &values.header, all_lists);
         let extra = chain::read_dynamic(kind, &mut values.header, &mut values.codings, lists, &mut reader)
             .map_err(malformed)?;
         check_crc(incoming, &reader)?;
         values.ts_stride = extra.ts_stride.unwrap_or(values.ts_stride);
-        self.initialise(PacketType::IrDyn, kind, values, new, incoming, &reader, around, out)
+        self.initialise(PacketType::IrDyn, kind, values, has_other_lists, incoming, &reader, around, out)
     }
 
     /// The static context of another profile that this one contains (RFC 3095 5.11.1, 5.12.1; RFC 3843 3.5).
@@ -243,7 +246,7 @@ impl Decompressor {
         packet: PacketType,
         kind: Kind,
         mut values: Values,
-        new_lists: Option<DecompressorLists>,
+        has_other_lists: bool,
         incoming: &Incoming<'_>,
         reader: &Reader<'_>,
         around: &Surroundings<'_>,
@@ -252,7 +255,7 @@ impl Decompressor {
         let cid = incoming.cid;
         let payload = reader.rest();
         let start = out.len();
-        let lists = new_lists.as_ref().unwrap_or(&self.lists);
+        let lists = if has_other_lists { &self.other_lists } else { &self.lists };
         values.header.measure(lists);
         let written = values.header.write(kind, lists, payload.len(), out);
         written.map_err(|what| DecompressError::Malformed { cid, what })?;
@@ -266,8 +269,8 @@ impl Decompressor {
         self.state = State::Full;
         self.udp_checksum = values.header.transport.udp_checksum != 0;
         self.values = values;
-        if let Some(lists) = new_lists {
-            self.lists = lists;
+        if has_other_lists {
+            core::mem::swap(&mut self.lists, &mut self.other_lists);
         }
         self.lists.commit(values.header.sn, true);
         self.previous_sn = None;
@@ -293,9 +296,10 @@ impl Decompressor {
             && header.ips().len() == current.len()
             && header.ips().iter().zip(current).all(|(new, old)| new.is_v6() == old.is_v6());
         if !fits {
-            *self = Self { state: State::Static, ..Self::new(kind) };
+            let lists = core::mem::replace(&mut self.lists, DecompressorLists::new());
+            *self = Self { state: State::Static, lists, ..Self::new(kind) };
             self.values.header = *header;
-            self.lists = DecompressorLists::new(header.ips().len(), kind.sn_field());
+            self.lists.restart(header.ips().len(), kind.sn_field());
             return;
         }
         let current = &mut self.values.header;
@@ -625,11 +629,28 @@ impl Decompressor {
     }
 }
 
+/// Where the lists of an IR or IR-DYN packet go: to those of the context, if they fit `header`, and else to the
+/// others. Says which it is.
+fn lists_for<'a>(
+    kind: Kind,
+    header: &Header,
+    [lists, others]: [&'a mut DecompressorLists; 2],
+) -> (&'a mut DecompressorLists, bool) {
+    let (count, bits) = (header.ips().len(), kind.sn_field());
+    if lists.fit(count, bits) {
+        lists.begin();
+        return (lists, false);
+    }
+    others.restart(count, bits);
+    (others, true)
+}
+
 /// The chains of an IR packet.
 struct Chains<'a> {
     header: Header,
     /// The dynamic part, which is in `header` too.
-    dynamic: Option<([IdCoding; MAX_IP], Option<DecompressorLists>, RtpExtra)>,
+    /// Also says whether the other lists are needed.
+    dynamic: Option<([IdCoding; MAX_IP], bool, RtpExtra)>,
     /// Stands before the payload.
     rest: Reader<'a>,
 }
@@ -640,7 +661,11 @@ impl<'a> Chains<'a> {
     /// Others read the RFCs differently in two places, and the CRC says who was right. In profiles 0x0002 to
     /// 0x0004 some take bit D for reserved and always send a dynamic chain. And in 0x0004 some end the chain
     /// after two IP headers without saying so.
-    fn read(kind: Kind, lists: &mut DecompressorLists, incoming: &Incoming<'a>) -> Result<Self, DecompressError> {
+    fn read(
+        kind: Kind,
+        [lists, other_lists]: [&mut DecompressorLists; 2],
+        incoming: &Incoming<'a>,
+    ) -> Result<Self, DecompressError> {
         let says_dynamic = incoming.first() & 1 != 0;
         let readings = [
             (MAX_IP, true, says_dynamic || kind != Kind::Rtp),
@@ -649,7 +674,7 @@ impl<'a> Chains<'a> {
         ];
         let mut result = Err(DecompressError::Crc { cid: incoming.cid, bits: 8 });
         for (limit, has_dynamic, _) in readings.into_iter().filter(|(_, _, is_possible)| *is_possible) {
-            let read = Self::read_as(kind, limit, has_dynamic, lists, incoming);
+            let read = Self::read_as(kind, limit, has_dynamic, [&mut *lists, &mut *other_lists], incoming);
             if read.is_ok() {
                 return read;
             }
@@ -665,7 +690,7 @@ impl<'a> Chains<'a> {
         kind: Kind,
         limit: usize,
         has_dynamic: bool,
-        lists: &mut DecompressorLists,
+        all_lists: [&mut DecompressorLists; 2],
         incoming: &Incoming<'a>,
     ) -> Result<Self, DecompressError> {
         let malformed = |what| DecompressError::Malformed { cid: incoming.cid, what };
@@ -676,10 +701,9 @@ impl<'a> Chains<'a> {
         let mut dynamic = None;
         if has_dynamic {
             let mut codings = [IdCoding::default(); MAX_IP];
-            let mut new = lists.others_for(header.ips().len(), kind.sn_field());
-            let lists = new.as_mut().unwrap_or(lists);
+            let (lists, has_other_lists) = lists_for(kind, &header, all_lists);
             let extra = chain::read_dynamic(kind, &mut header, &mut codings, lists, &mut rest).map_err(malformed)?;
-            dynamic = Some((codings, new, extra));
+            dynamic = Some((codings, has_other_lists, extra));
         }
         check_crc(incoming, &rest)?;
         Ok(Self { header, dynamic, rest })

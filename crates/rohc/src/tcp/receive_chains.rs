@@ -189,6 +189,9 @@ pub(super) fn read_dynamic(
             Kind::V6 => {
                 set_tos(Kind::V6, header, reader.u8()?);
                 header[7] = reader.u8()?;
+                // RFC 6846 8.2: IPv6 has the formats of a random identification. The context may have been
+                // another flow's.
+                fields.ip_id[at] = IpId::Random;
             }
             Kind::HopByHop | Kind::Destination => {
                 let value = header.len() - 2;

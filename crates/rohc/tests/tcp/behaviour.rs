@@ -369,9 +369,12 @@ fn a_new_connection_starts_from_an_acknowledged_one() {
 #[test]
 fn a_number_goes_on_when_a_context_is_given_to_another_flow() {
     let mut line = Line::new(0, Mode::Unidirectional);
-    for port in 0..5 {
-        let mut segment = Segment { ports: (port, 80), ..Segment::v6() };
+    for port in 0..6 {
+        // Each other flow has another version of IP, and so another set of base headers.
+        let first = if port % 2 == 0 { Segment::v4() } else { Segment::v6() };
+        let mut segment = Segment { ports: (port, 80), ..first };
         for _ in 0..5 {
+            segment.id += 1;
             segment.ack += 1;
             line.deliver(&segment);
         }

@@ -64,7 +64,7 @@ pub(crate) fn measured() -> Vec<Flow> {
             ipv6(17, &voice(n, n, 160 * (n + 75 * spurt + spurt % 3), in_spurt == 0))
         })
         .protected(),
-        Flow::new("IPv6/TCP, timestamps", Profile::Ip, 72, |n| {
+        Flow::new("IPv6/TCP, timestamps", Profile::Tcp, 72, |n| {
             let options = Timestamps { value: 1_000_000 + 7 * n, echo: 900_000 + 7 * n };
             ipv6(6, &tcp(n * 1_000, 77, 0x18, Some(options), &payload(n, 1_000)))
         })
@@ -170,7 +170,7 @@ pub(crate) fn all() -> Vec<Flow> {
         Flow::new("IPv4/GRE/IPv6/UDP/RTP", Profile::Rtp, 96, |n| {
             ipv4(Sequential.of(n), 47, &[&gre(5 + n, n as u16)[..], &ipv6(17, &voice(n, n, 160 * n, false))].concat())
         }),
-        Flow::new("IPv4/TCP", Profile::Ip, 40, |n| {
+        Flow::new("IPv4/TCP", Profile::Tcp, 40, |n| {
             ipv4(Sequential.of(n), 6, &tcp4(n * 500, 77 + n / 3, 0x10, &payload(n, 500)))
         }),
     ]);

@@ -20,7 +20,7 @@ use netio::port::line::{Address, Line, Settings};
 use netio::port::{Packet, Wire};
 
 pub use account::AdapterAccount;
-pub use replay::{Difference, ReplayError, Replayed, replay};
+pub use replay::{Difference, ReplayError, Replayed, replay, replay_recording};
 use tap::{About, Tap};
 
 /// An adapter to run by itself.
@@ -52,6 +52,11 @@ pub enum AdapterError {
     /// The interface or the line.
     #[error(transparent)]
     Network(#[from] SetupError),
+    /// The interface may not be used.
+    #[error(
+        "packet sockets on {0} are not allowed; run narrows as root, or give it CAP_NET_RAW (a unit's AmbientCapabilities, or `setcap cap_net_raw+ep`)"
+    )]
+    NotAllowed(String),
     /// The data plane.
     #[error(transparent)]
     Add(#[from] AddError),
@@ -105,7 +110,10 @@ impl LiveAdapter {
         let nodes = build(&mut graph, &self.config, self.seed, self.record.is_some())?;
         let mut recorder = self.record.clone().map(|path| Recorder::create(path, &self)).transpose()?;
         let line = Line::open(&self.line, self.settings)?;
-        let lan = Packet::interface_here(&self.lan)?;
+        let lan = Packet::interface_here(&self.lan).map_err(|error| match error.source.kind() {
+            io::ErrorKind::PermissionDenied => AdapterError::NotAllowed(self.lan.clone()),
+            _ => AdapterError::Network(error),
+        })?;
         let status = line.status();
         let wires = vec![
             CellWire { name: self.lan.clone(), wire: Wire::Packet(lan), entry: nodes.entry(LAN), exit: TO_LAN },

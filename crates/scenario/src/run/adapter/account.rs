@@ -1,5 +1,6 @@
 //! What an adapter counted, in words and as JSON.
 
+use adapter::cache::CacheKind;
 use adapter::{AdapterConfig, Class, Counters, Histogram};
 use engine::{Span, Time};
 use measure::{Quantiles, format};
@@ -41,7 +42,7 @@ impl AdapterAccount {
     #[must_use]
     pub fn characters(&self) -> u64 {
         let line = &self.counters.line;
-        line.real_time + line.data + line.framing + line.control
+        line.real_time + line.data + line.framing + line.encapsulation + line.control
     }
 
     /// Share of the line's time that characters took since `before` (since the start if absent).
@@ -97,11 +98,25 @@ impl AdapterAccount {
             "line: {} characters real-time, {} data, {} of its framing, {} control; held back for {}, idle for {}",
             format::count(line.real_time),
             format::count(line.data),
-            format::count(line.framing),
+            format::count(line.framing + line.encapsulation),
             format::count(line.control),
             format::count(line.held),
             format::count(line.idle),
         ));
+        let (rohc, payload) = (&counters.rohc, &counters.payload);
+        lines.push(format!(
+            "compression: {} headers of {} B to {} B, {} packets of {} B to {} B",
+            format::count(rohc.packets),
+            format::count(rohc.header_before),
+            format::count(rohc.header_after),
+            format::count(payload.deflated),
+            format::count(payload.bytes_before),
+            format::count(payload.bytes_after),
+        ));
+        for (kind, of) in CacheKind::ALL.into_iter().zip(&counters.cache).filter(|(_, of)| of.answered > 0) {
+            let (answered, passed) = (format::count(of.answered), format::count(of.passed));
+            lines.push(format!("{}: {answered} questions answered on the near side, {passed} passed on", kind.name()));
+        }
         let session = &counters.session;
         lines.push(format!(
             "session: begun {}, lost {}, the other adapter restarted {} times, {} hellos of another version, {} of \
@@ -160,7 +175,15 @@ impl AdapterAccount {
             .filter(|dropped| dropped.place != "adapter")
             .map(|dropped| json!({"place": dropped.place, "reason": dropped.reason.0, "packets": dropped.packets}));
         let (line, receive, flows) = (&counters.line, &counters.receive, &counters.flows);
-        let (rohc, session) = (&counters.rohc, &counters.session);
+        let (rohc, payload, session) = (&counters.rohc, &counters.payload, &counters.session);
+        let cache = CacheKind::ALL.into_iter().zip(&counters.cache).map(|(kind, of)| {
+            let counts = json!({
+                "answered": of.answered, "passed": of.passed, "expired": of.expired, "displaced": of.displaced,
+                "withdrawn": of.withdrawn,
+            });
+            (kind.name().to_owned(), counts)
+        });
+        let cache: serde_json::Map<_, _> = cache.collect();
         json!({
             "event": "adapter",
             "elapsed_s": self.elapsed.as_secs_f64(),
@@ -174,7 +197,7 @@ impl AdapterAccount {
             "predicted_gap": times(&counters.predicted_gap),
             "line": {
                 "frames": line.frames, "real_time": line.real_time, "data": line.data, "framing": line.framing,
-                "control": line.control, "held": line.held, "idle": line.idle,
+                "encapsulation": line.encapsulation, "control": line.control, "held": line.held, "idle": line.idle,
             },
             "receive": {
                 "characters": receive.characters, "frames": receive.frames, "bad_frames": self.bad_frames(),
@@ -191,6 +214,11 @@ impl AdapterAccount {
                 "packets": rohc.packets, "header_before": rohc.header_before, "header_after": rohc.header_after,
                 "feedback_sent": rohc.feedback_sent, "feedback_taken": rohc.feedback_taken,
             },
+            "payload": {
+                "deflated": payload.deflated, "bytes_before": payload.bytes_before,
+                "bytes_after": payload.bytes_after, "vain": payload.vain, "encrypted": payload.encrypted,
+            },
+            "cache": cache,
             "session": {
                 "up": session.up, "begun": session.begun, "lost": session.lost, "restarted": session.restarted,
                 "incompatible": session.incompatible, "other_line": session.other_line,

@@ -7,7 +7,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use adapter::{LAN, LINE};
-use engine::{Checksum, DropReason, Event, ExitId, Graph, NodeId, Outlet, Packet, Time};
+use engine::{Checksum, DropReason, Event, ExitId, Graph, NodeId, Outlet, Packet, Span, Time};
 use wire::recording::{self, Kind, Problem};
 
 use super::TO_LINE;
@@ -43,7 +43,18 @@ pub enum ReplayError {
         /// What is wrong with it.
         why: String,
     },
+    /// It goes on for more than a year.
+    #[error("{}: there is a record at {record}, more than a year after its start; no adapter recorded that", path.display())]
+    TooLong {
+        /// The file.
+        path: PathBuf,
+        /// When that is.
+        record: Time,
+    },
 }
+
+/// An adapter sends something every second: who asked for centuries would wait for them.
+const LONGEST: Span = Span::from_secs(366 * 86_400);
 
 /// What came of a replay.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -81,8 +92,17 @@ pub struct Difference {
 /// See [`ReplayError`]; a difference is none.
 pub fn replay(path: &Path) -> Result<Replayed, ReplayError> {
     let file = fs::read(path).map_err(|source| ReplayError::Read { path: path.into(), source })?;
+    replay_recording(path, &file)
+}
+
+/// As [`replay`], of a recording that is already read; `path` stands for it in messages.
+///
+/// # Errors
+///
+/// As [`replay`].
+pub fn replay_recording(path: &Path, file: &[u8]) -> Result<Replayed, ReplayError> {
     let bad = |problem| ReplayError::Bad { path: path.into(), problem };
-    let (about, records) = recording::read(&file).map_err(bad)?;
+    let (about, records) = recording::read(file).map_err(bad)?;
     let unknown = |why: String| ReplayError::About { path: path.into(), why };
     let about: About = serde_json::from_str(&about).map_err(|error| unknown(error.to_string()))?;
     let mut graph = Graph::new();
@@ -101,6 +121,9 @@ pub fn replay(path: &Path) -> Result<Replayed, ReplayError> {
             Err(problem) => return Err(bad(problem)),
         };
         let at = Time::from_nanos(record.at);
+        if at.since(Time::ZERO) > LONGEST {
+            return Err(ReplayError::TooLong { path: path.into(), record: at });
+        }
         let port = match record.kind {
             Kind::FromLan(_) => LAN,
             Kind::FromLine => LINE,
