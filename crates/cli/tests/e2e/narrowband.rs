@@ -11,7 +11,7 @@ use crate::common::{Place, can_isolate, narrows, recording, run, succeed, turn};
 fn the_shipped_scenarios_hold_in_virtual_time() {
     let place = Place::new();
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios");
-    for name in ["packet-pair", "load", "errors", "voice", "extended", "satellite"] {
+    for name in ["packet-pair", "load", "errors", "voice", "extended", "satellite", "calls"] {
         let file = folder.join(format!("narrowband-{name}.yaml"));
         // An expectation that does not hold ends with status 3.
         succeed(&mut narrows(
