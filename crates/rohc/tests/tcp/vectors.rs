@@ -105,7 +105,7 @@ fn the_random_set() {
     known.expect(PacketType::Rnd1, |msn, crc| vec![(6, 0b101110), (18, seq), (4, msn), (1, psh), (3, crc)], &[&sum]);
 
     known.segment.seq += 4;
-    let (scaled, sum) = (known.seq() / 4 & 15, known.checksum());
+    let (scaled, sum) = ((known.seq() / 4) & 15, known.checksum());
     known.expect(PacketType::Rnd2, |msn, crc| vec![(4, 0b1100), (4, scaled), (4, msn), (1, psh), (3, crc)], &[&sum]);
 
     known.segment.ack += 20_000;
@@ -124,7 +124,7 @@ fn the_random_set() {
 
     known.segment.seq += 28;
     known.segment.ack += 49_000;
-    let (scaled, ack, sum) = (known.seq() / 4 & 15, known.ack() & 0xffff, known.checksum());
+    let (scaled, ack, sum) = ((known.seq() / 4) & 15, known.ack() & 0xffff, known.checksum());
     known.expect(
         PacketType::Rnd6,
         |msn, crc| vec![(4, 0b1010), (3, crc), (1, 0), (16, ack), (4, msn), (4, scaled)],
@@ -202,7 +202,7 @@ fn the_random_set() {
         &[&[0], &sum],
     );
     known.segment.ack += 3_000;
-    let (scaled, sum) = (known.ack() / 1_000 & 15, known.checksum());
+    let (scaled, sum) = ((known.ack() / 1_000) & 15, known.checksum());
     known.expect(
         PacketType::Rnd4,
         |msn, crc| vec![(4, 0b1101), (4, scaled), (4, msn), (1, 0), (3, crc)],
@@ -231,7 +231,7 @@ fn the_sequential_set() {
 
     let id = next(&mut known) & 0x7f;
     known.segment.seq += 12;
-    let (scaled, sum) = (known.seq() / 4 & 15, known.checksum());
+    let (scaled, sum) = ((known.seq() / 4) & 15, known.checksum());
     known.expect(
         PacketType::Seq2,
         |msn, crc| vec![(5, 0b11010), (7, id), (4, scaled), (4, msn), (1, 0), (3, crc)],
@@ -260,7 +260,7 @@ fn the_sequential_set() {
     let id = next(&mut known) & 0x7f;
     known.segment.ack += 10;
     known.segment.seq += 32;
-    let (scaled, ack, sum) = (known.seq() / 4 & 15, known.ack() & 0xffff, known.checksum());
+    let (scaled, ack, sum) = ((known.seq() / 4) & 15, known.ack() & 0xffff, known.checksum());
     known.expect(
         PacketType::Seq6,
         |msn, crc| vec![(5, 0b11011), (4, scaled), (7, id), (16, ack), (4, msn), (1, 0), (3, crc)],
