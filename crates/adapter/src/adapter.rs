@@ -124,7 +124,7 @@ impl Adapter {
         counters.line.held = self.clock.characters_in(self.line.held);
         counters.line.idle = self.clock.characters_in(self.line.idle);
         counters.flows = crate::FlowCounters { overdue: self.line.overdue, ..self.flows.counters() };
-        counters.rohc = self.codec.counters;
+        counters.rohc = self.codec.counters();
         counters.payload = self.codec.payload();
         counters.cache = CacheKind::ALL.map(|kind| self.cache.counters(kind));
         counters.session = crate::SessionCounters { up: self.session.is_up(), ..self.session.counters };
@@ -306,13 +306,7 @@ pub(crate) fn discard(
     packet: Packet,
     class: Option<Class>,
 ) {
-    let bytes = packet.len().saturating_sub(ETHERNET_LEN);
-    if let Some((_, count)) = counters.dropped.iter_mut().find(|(known, _)| *known == reason) {
-        count.add(bytes);
-    }
-    if let Some(class) = class {
-        counters.classes[class.index()].dropped.add(bytes);
-    }
+    counters.drop(reason, class, packet.len().saturating_sub(ETHERNET_LEN));
     outputs.push_back(Output::Drop { reason, packet });
 }
 

@@ -30,7 +30,7 @@ pub(crate) struct Codec {
     /// Both ends have payload compression.
     deflate: bool,
     scratch: Vec<u8>,
-    pub(crate) counters: RohcCounters,
+    counters: RohcCounters,
 }
 
 /// A ROHC channel each way.
@@ -203,6 +203,12 @@ impl Codec {
         }
         self.counters.feedback_lost += u64::from(refused) + u64::from(full);
         result.map(|_| ()).map_err(|_| DecodeError::Header)
+    }
+
+    /// What header compression did.
+    pub(crate) fn counters(&self) -> RohcCounters {
+        let contexts = self.channels.iter().flatten().map(|channel| channel.compressor.contexts() as u32).sum();
+        RohcCounters { contexts, ..self.counters }
     }
 
     /// What payload compression did.

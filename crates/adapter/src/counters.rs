@@ -49,6 +49,9 @@ pub struct Counters {
     /// Every reason for which packets from the LAN are dropped, and how many were; always in the same
     /// order, zeros too.
     pub dropped: [(DropReason, Count); 12],
+    /// The same for each class, in the order of [`Class::ALL`] and of [`Self::dropped`]. A packet whose class
+    /// was not found yet is in none.
+    pub dropped_by_class: [[Count; 12]; 5],
     /// Frames between stations of the LAN, which are none of the line's business.
     pub local: Count,
     /// Real-time datagrams: from the LAN until the last character is on the line.
@@ -177,6 +180,8 @@ pub struct FlowCounters {
 /// Header compression.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RohcCounters {
+    /// Contexts in use now, of all classes.
+    pub contexts: u32,
     /// Packets compressed.
     pub packets: u64,
     /// Bytes of their headers before.
@@ -233,6 +238,7 @@ impl Counters {
         Self {
             classes: Default::default(),
             dropped: reasons.map(|reason| (reason, Count::default())),
+            dropped_by_class: Default::default(),
             local: Count::default(),
             real_time_delay: Histogram::default(),
             forwarding_delay: Histogram::default(),
@@ -257,6 +263,16 @@ impl Counters {
     #[must_use]
     pub fn dropped_for(&self, reason: DropReason) -> Count {
         self.dropped.iter().find(|(other, _)| *other == reason).map(|(_, count)| *count).unwrap_or_default()
+    }
+
+    /// A packet of `bytes` is dropped.
+    pub(crate) fn drop(&mut self, reason: DropReason, class: Option<Class>, bytes: usize) {
+        let Some(place) = self.dropped.iter().position(|(known, _)| *known == reason) else { return };
+        self.dropped[place].1.add(bytes);
+        if let Some(class) = class {
+            self.classes[class.index()].dropped.add(bytes);
+            self.dropped_by_class[class.index()][place].add(bytes);
+        }
     }
 
     /// How well the line's time for data was used: data as a share of data, framing and time held back. 1

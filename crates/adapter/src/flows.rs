@@ -205,8 +205,9 @@ impl Flows {
         }
     }
 
-    /// Gives up predictions that came to nothing.
+    /// Gives up predictions that came to nothing, and flows that fell silent.
     pub(crate) fn roll(&mut self, now: Time) {
+        self.expire(now);
         for &at in &self.active {
             self.counters.missed += u64::from(self.flows[at].tracker.roll(now, self.slack));
         }

@@ -8,6 +8,7 @@ use alloc::vec::Vec;
 use core::ops::Range;
 
 use engine::{Packet, Span, Time};
+use wire::ETHERNET_LEN;
 
 use crate::frame::crc32;
 use crate::pairs::Header;
@@ -71,12 +72,12 @@ impl Outgoing {
         Ok(())
     }
 
-    /// The next fragment of at most `most` bytes, or what is left; none if fewer than `least` bytes (or
-    /// less than the prefix) of a longer packet would go.
+    /// The next fragment of at most `most` bytes, or what is left; none if fewer than `least` bytes of a
+    /// longer packet would go.
     pub(crate) fn cut(&mut self, most: usize, least: usize) -> Option<Cut> {
         let prefix = self.content.start;
         if self.at == 0 && self.encoded.len() > most {
-            if most < least.max(prefix) {
+            if most < least {
                 return None;
             }
             let crc = crc32(&self.encoded);
@@ -126,8 +127,18 @@ pub(crate) struct Assembly {
     state: State,
     /// When the last fragment came.
     at: Time,
-    /// The Ethernet header, as the first fragment told it, and how long the prefix was.
-    header: (Header, usize),
+    prefix: Prefix,
+}
+
+/// What the index of a first fragment stands for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Prefix {
+    /// A known header. It is looked up when the first fragment comes, since the index may stand for
+    /// something else when the last does.
+    Known(Header),
+    /// The header follows the index.
+    #[default]
+    Explicit,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -155,6 +166,8 @@ pub(crate) enum Taken<'a> {
     Oversized,
     /// The packet was cut, and its CRC-32 is wrong.
     Crc,
+    /// The packet is shorter than an Ethernet header that it should hold.
+    Malformed,
     /// The packet is whole: its Ethernet header, and its content.
     Whole(Header, &'a [u8]),
 }
@@ -163,29 +176,22 @@ pub(crate) enum Taken<'a> {
 pub(crate) const PATIENCE: Span = Span::from_secs(60);
 
 impl Assembly {
-    /// The first fragment of a packet, with the Ethernet header that its prefix of `prefix` bytes stands
-    /// for; none if that is not known, so that the packet is lost. The flag says whether another packet was
-    /// left incomplete.
-    pub(crate) fn first(
-        &mut self,
-        now: Time,
-        header: Option<Header>,
-        prefix: usize,
-        body: &[u8],
-        last: bool,
-    ) -> (bool, Taken<'_>) {
+    /// The first fragment of a packet, whose body begins with the index that `prefix` stands for; none if
+    /// that is not known, so that the packet is lost. The flag says whether another packet was left
+    /// incomplete.
+    pub(crate) fn first(&mut self, now: Time, prefix: Option<Prefix>, body: &[u8], last: bool) -> (bool, Taken<'_>) {
         let incomplete = self.is_active();
         self.bytes.clear();
         self.at = now;
-        let Some(header) = header else {
+        let Some(prefix) = prefix else {
             self.state = if last { State::Idle } else { State::Lost };
             return (incomplete, Taken::More);
         };
         self.bytes.extend_from_slice(body);
-        self.header = (header, prefix);
+        self.prefix = prefix;
         if last {
             self.state = State::Idle;
-            return (incomplete, Taken::Whole(header, self.bytes.get(prefix..).unwrap_or_default()));
+            return (incomplete, self.whole(self.bytes.len()));
         }
         self.state = State::Next(1);
         (incomplete, Taken::More)
@@ -197,8 +203,7 @@ impl Assembly {
         if state != State::Next(number) {
             return Taken::Orphan { first: state != State::Lost };
         }
-        let (header, prefix) = self.header;
-        if self.bytes.len() + body.len() > prefix + limit + 4 {
+        if self.bytes.len() + body.len() > 1 + ETHERNET_LEN + limit + 4 {
             return Taken::Oversized;
         }
         self.bytes.extend_from_slice(body);
@@ -208,10 +213,18 @@ impl Assembly {
             return Taken::More;
         }
         match self.bytes.split_last_chunk::<4>() {
-            Some((packet, crc)) if crc32(packet) == u32::from_be_bytes(*crc) => {
-                Taken::Whole(header, packet.get(prefix..).unwrap_or_default())
-            }
+            Some((packet, crc)) if crc32(packet) == u32::from_be_bytes(*crc) => self.whole(packet.len()),
             _ => Taken::Crc,
+        }
+    }
+
+    /// The packet that is in the first `length` bytes.
+    fn whole(&self, length: usize) -> Taken<'_> {
+        let packet = self.bytes.get(1..length).unwrap_or_default();
+        match (self.prefix, packet.split_first_chunk()) {
+            (Prefix::Known(header), _) => Taken::Whole(header, packet),
+            (Prefix::Explicit, Some((header, content))) => Taken::Whole(*header, content),
+            (Prefix::Explicit, None) => Taken::Malformed,
         }
     }
 
@@ -248,6 +261,7 @@ mod tests {
     use std::collections::VecDeque;
 
     const LIMIT: usize = 2_000;
+    const KNOWN: Option<Prefix> = Some(Prefix::Known([1; 14]));
 
     fn outgoing(content: &[u8]) -> Outgoing {
         let mut outgoing = Outgoing::default();
@@ -276,7 +290,7 @@ mod tests {
 
     fn take<'a>(assembly: &'a mut Assembly, (number, last, body): &(u8, bool, Vec<u8>)) -> Taken<'a> {
         match number {
-            0 => assembly.first(Time::ZERO, Some([1; 14]), 1, body, *last).1,
+            0 => assembly.first(Time::ZERO, KNOWN, body, *last).1,
             _ => assembly.later(Time::ZERO, *number, body, *last, LIMIT),
         }
     }
@@ -295,15 +309,27 @@ mod tests {
     #[test]
     fn packets_are_bounded_and_given_up() {
         let mut assembly = Assembly::default();
-        assembly.first(Time::ZERO, Some([1; 14]), 1, &[0; 250], false);
+        assembly.first(Time::ZERO, KNOWN, &[0; 250], false);
         for number in 1..8 {
             assert_eq!(assembly.later(Time::ZERO, number, &[0; 250], false, LIMIT), Taken::More);
         }
         assert_eq!(assembly.later(Time::ZERO, 8, &[0; 250], false, LIMIT), Taken::Oversized);
         assert_eq!(assembly.later(Time::ZERO, 9, &[0; 250], true, LIMIT), Taken::Orphan { first: false });
-        assembly.first(Time::ZERO, Some([1; 14]), 1, &[0; 250], false);
+        assembly.first(Time::ZERO, KNOWN, &[0; 250], false);
         assert!(!assembly.expire(Time::ZERO) && assembly.expire(Time::ZERO + PATIENCE));
         assert_eq!(assembly.later(Time::ZERO, 1, &[0; 250], true, LIMIT), Taken::Orphan { first: true });
+    }
+
+    #[test]
+    fn a_header_may_be_cut_too() {
+        let mut assembly = Assembly::default();
+        let packet: Vec<u8> = (0..20).collect();
+        let crc = crc32(&packet).to_be_bytes();
+        assert_eq!(assembly.first(Time::ZERO, Some(Prefix::Explicit), &packet[..3], false).1, Taken::More);
+        let rest = [&packet[3..], &crc].concat();
+        let header = core::array::from_fn(|at| at as u8 + 1);
+        assert_eq!(assembly.later(Time::ZERO, 1, &rest, true, LIMIT), Taken::Whole(header, &packet[15..]));
+        assert_eq!(assembly.first(Time::ZERO, Some(Prefix::Explicit), &packet[..9], true).1, Taken::Malformed);
     }
 
     proptest! {

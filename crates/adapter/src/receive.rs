@@ -10,7 +10,7 @@ use crate::cache::FromLine;
 use crate::class::{Class, Priority, class_of, class_of_channel};
 use crate::codec::DecodeError;
 use crate::control::{Hello, header};
-use crate::fragment::{Assembly, Taken};
+use crate::fragment::{Assembly, Prefix, Taken};
 use crate::frame::{BadFrame, Deframer};
 use crate::pairs::{EXPLICIT, Header, ReceivePairs};
 
@@ -84,9 +84,13 @@ impl Adapter {
         match (head, body) {
             (0x00..=0x7f, _) => self.take_fragment(now, head, body),
             (0x80..=0xbf, _) => {
-                let (header, prefix) = self.resolve(head & 0x3f, body, 0)?;
-                if let Some(header) = header {
-                    self.deliver(now, Class::RealTime, header, body.get(prefix..)?);
+                match self.resolve(head & 0x3f) {
+                    None => {}
+                    Some(Prefix::Known(header)) => self.deliver(now, Class::RealTime, header, body)?,
+                    Some(Prefix::Explicit) => {
+                        let (header, content) = body.split_first_chunk()?;
+                        self.deliver(now, Class::RealTime, *header, content)?;
+                    }
                 }
                 Some(())
             }
@@ -133,46 +137,53 @@ impl Adapter {
             let (&index, _) = body.split_first()?;
             // The top bits are for options that no session has agreed on.
             (index <= EXPLICIT).then_some(())?;
-            Some(self.resolve(index, body, 1)?)
+            Some(self.resolve(index))
         } else {
             None
         };
         // The assembly is put back below: it is lent from here on together with the rest.
         let mut assembly = core::mem::take(&mut self.receiver.assemblies[priority]);
         let (incomplete, taken) = match resolved {
-            Some((header, prefix)) => assembly.first(now, header, prefix, body, last),
+            Some(prefix) => assembly.first(now, prefix, body, last),
             None => (false, assembly.later(now, number, body, last, limit)),
         };
         let receive = &mut self.counters.receive;
         receive.incomplete += u64::from(incomplete);
-        match taken {
-            Taken::More => {}
+        let sense = match taken {
+            Taken::More => Some(()),
             Taken::Orphan { first } => {
                 receive.orphans += 1;
                 receive.incomplete += u64::from(first);
+                Some(())
             }
-            Taken::Oversized => receive.oversized += 1,
-            Taken::Crc => receive.crc += 1,
+            Taken::Oversized => {
+                receive.oversized += 1;
+                Some(())
+            }
+            Taken::Crc => {
+                receive.crc += 1;
+                Some(())
+            }
+            Taken::Malformed => None,
             Taken::Whole(header, packet) => self.deliver(now, class_of(priority), header, packet),
-        }
+        };
         self.receiver.assemblies[priority] = assembly;
-        Some(())
+        sense
     }
 
-    /// The Ethernet header that an index stands for (none, and counted, if it stands for none), and where
-    /// the packet starts, `at` being behind the index.
-    fn resolve(&mut self, index: u8, body: &[u8], at: usize) -> Option<(Option<Header>, usize)> {
+    /// What an index stands for; none, which is counted and told to the peer, if it is not known.
+    fn resolve(&mut self, index: u8) -> Option<Prefix> {
         if index == EXPLICIT {
-            let header = carried(body.get(at..)?.first_chunk()?)?;
-            return Some((Some(*header), at + ETHERNET_LEN));
+            return Some(Prefix::Explicit);
         }
         let header = self.receiver.pairs.header(index);
         self.counters.receive.unknown_pair += u64::from(header.is_none());
-        Some((header, at))
+        header.map(Prefix::Known)
     }
 
-    /// A packet is whole: to the LAN with it.
-    fn deliver(&mut self, now: Time, class: Class, header: Header, content: &[u8]) {
+    /// A packet is whole: to the LAN with it. None if packets of its type are not carried.
+    fn deliver(&mut self, now: Time, class: Class, header: Header, content: &[u8]) -> Option<()> {
+        carried(&header)?;
         let mut bytes = self.buffer();
         bytes.extend_from_slice(&header);
         let ethertype = u16::from_be_bytes([header[12], header[13]]);
@@ -188,17 +199,20 @@ impl Adapter {
                 Err(DecodeError::Payload) => self.counters.receive.inflation += 1,
                 _ => self.counters.receive.decompression += 1,
             }
-            return self.keep(bytes);
+            self.keep(bytes);
+            return Some(());
         }
         let [.., a, b, c, d, e, f, _, _] = header;
         self.stations.is_remote([a, b, c, d, e, f]);
         if self.cache.from_line(now, &bytes, &Headers::parse(&bytes)) == FromLine::Keep {
             self.counters.receive.kept.add(bytes.len() - ETHERNET_LEN);
-            return self.keep(bytes);
+            self.keep(bytes);
+            return Some(());
         }
         self.counters.receive.delivered.add(bytes.len() - ETHERNET_LEN);
         let packet = Packet { launch: now, ..Packet::new(bytes) };
         self.outputs.push_back(Output::Transmit { port: LAN, packet });
+        Some(())
     }
 }
 

@@ -35,8 +35,13 @@ pub(crate) struct Line {
 /// What a look at the line came to.
 enum Step {
     Sent,
-    /// Nothing fits before a predicted packet. The time is when that prediction has come to nothing.
-    Hold(Time),
+    /// What waits does not fit before a predicted packet.
+    Hold {
+        /// When that prediction has come to nothing, or control frames wait no longer.
+        until: Time,
+        /// Data wait, not control frames alone.
+        data: bool,
+    },
     Nothing,
 }
 
@@ -88,9 +93,9 @@ impl Adapter {
         while self.clock.free_at() <= now + self.config.lead {
             match self.step(now) {
                 Step::Sent => {}
-                Step::Hold(until) => {
+                Step::Hold { until, data } => {
                     self.line.wake = Some(until.max(now + Span::from_nanos(1)));
-                    held = true;
+                    held = data;
                     break;
                 }
                 Step::Nothing => break,
@@ -127,8 +132,9 @@ impl Adapter {
         }
         let window = if gaps && up { self.flows.next() } else { None };
         let room = window.map(|window| self.clock.characters_in(window.earliest.since(start)));
-        let hold = window.map_or(Time::MAX, |window| window.latest + self.flows.slack());
-        if let Some(size) = self.control_size(now) {
+        let mut until = window.map_or(Time::MAX, |window| window.latest + self.flows.slack());
+        let control = self.control_size(now);
+        if let Some(size) = control {
             let fits = room.is_none_or(|room| size as u64 <= room);
             let since = *self.line.control_since.get_or_insert(now);
             let forced = !fits && now.since(since) >= CONTROL_PATIENCE;
@@ -138,7 +144,10 @@ impl Adapter {
                 self.send_control(now);
                 return Step::Sent;
             }
-            return Step::Hold(hold.min(since + CONTROL_PATIENCE));
+            // Data may use the gap meanwhile.
+            until = until.min(since + CONTROL_PATIENCE);
+        } else {
+            self.line.control_since = None;
         }
         if !up {
             return Step::Nothing;
@@ -146,7 +155,9 @@ impl Adapter {
         if self.config.schedule == Schedule::Fifo {
             return self.step_in_order(now);
         }
-        let Some(priority) = self.next_data(now) else { return Step::Nothing };
+        let Some(priority) = self.next_data(now) else {
+            return if control.is_some() { Step::Hold { until, data: false } } else { Step::Nothing };
+        };
         if let (Some(window), true) = (window, !self.line.holding) {
             self.counters.predicted_gap.record(window.earliest.since(start));
         }
@@ -156,7 +167,11 @@ impl Adapter {
                 .saturating_sub(OVERHEAD)
                 .max(usize::from(self.config.fragments.least)),
         };
-        if self.send_fragment(now, priority, most.min(MAX_BODY)) { Step::Sent } else { Step::Hold(hold) }
+        if self.send_fragment(now, priority, most.min(MAX_BODY)) {
+            Step::Sent
+        } else {
+            Step::Hold { until, data: true }
+        }
     }
 
     /// One step of the schedule `fifo`.

@@ -290,6 +290,10 @@ fn a_full_queue_drops_by_name() {
     assert_eq!(pair.frames(1).count(), 65);
     let data = pair.counters(0).classes[4];
     assert_eq!((data.taken.packets, data.sent.packets, data.dropped.packets), (200, 65, 135));
+    let counters = pair.counters(0);
+    for (place, (_, count)) in counters.dropped.iter().enumerate() {
+        assert_eq!(counters.dropped_by_class[4][place], *count);
+    }
 }
 
 #[test]

@@ -144,6 +144,10 @@ fn four_voices_fit_and_the_fifth_is_refused_by_name() {
     load.run(millis(55_000));
     assert_eq!(load.pair.counters(0).flows.active, 4);
     assert!(load.heard(4).len() > 40);
+    load.voices.fill(Time::MAX);
+    load.run(millis(66_000));
+    let flows = load.pair.counters(0).flows;
+    assert_eq!((flows.active, flows.ended, flows.characters_per_second), (0, 5, 0));
 }
 
 #[test]
@@ -175,4 +179,18 @@ fn several_voices_with_different_periods_and_data() {
     let own = Span::from_micros(1_042).times(41);
     assert!(counters.real_time_delay.quantile(0.99).unwrap() < own.times(3) + Span::from_millis(5));
     assert!(counters.efficiency() > 0.75, "{}", counters.efficiency());
+}
+
+#[test]
+fn data_find_the_least_gaps_between_four_voices() {
+    let mut load = Load::new(&AdapterConfig::default(), 4, None);
+    load.run(millis(8_000));
+    // Its Ethernet header is longer than any gap.
+    load.data = Some(600);
+    load.data_at = millis(8_000);
+    load.run(millis(40_000));
+    let counters = load.pair.counters(0);
+    assert_eq!((counters.flows.active, counters.flows.overdue), (4, 0));
+    // The first four packets of each voice, before it was found; 12 B of data every 202.5 ms after that.
+    assert!(counters.classes[4].sent.packets >= 4 * 4 + 3, "{:?}", counters.classes[4]);
 }

@@ -134,7 +134,9 @@ impl Items {
                     }
                 }
             }
-            if must_list {
+            // Repeats outlast losses in a row only if they come in a row themselves.
+            let is_gap = entry.sent < self.repeats && self.packets.wrapping_sub(entry.used) > 1;
+            if must_list || is_gap {
                 entry.sent = 0;
             }
             plan.is_news |= entry.sent == 0;
