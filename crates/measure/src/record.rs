@@ -150,16 +150,26 @@ pub struct PacketPoint {
     pub number: u64,
     /// Whether it went from the flow's second site back to its first (calls).
     pub back: bool,
-    /// Its size: UDP payload of voice, IP datagram of packet pairs.
+    /// Its size: UDP payload of voice, IP datagram of packet pairs, ICMP payload of pings.
     pub bytes: u64,
     /// When it was sent, in seconds from the start of the measured time.
     pub sent_s: f64,
-    /// One-way delay in seconds; absent if it was lost.
+    /// One-way delay (of a ping the round trip) in seconds; absent if it was lost.
     pub delay_s: Option<f64>,
     /// Difference of its arrival from the one before, less that of their departures (voice), in seconds.
     pub jitter_s: Option<f64>,
     /// Difference of its arrival from that of the first of its pair, in seconds.
     pub separation_s: Option<f64>,
+}
+
+impl PacketPoint {
+    /// An echo request: its number, payload in bytes, time since the start of the measured time, and
+    /// round trip, if a reply came.
+    #[must_use]
+    pub fn trip(number: u64, bytes: u64, sent: Span, trip: Option<Span>) -> Self {
+        let (sent_s, delay_s) = (sent.as_secs_f64(), trip.map(Span::as_secs_f64));
+        Self { number, bytes, sent_s, delay_s, ..Self::default() }
+    }
 }
 
 /// Packets of a flow that numbers them.

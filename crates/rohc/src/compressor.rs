@@ -186,10 +186,7 @@ impl Context {
     fn reuse(&mut self, profile: Profile, sn: u16, config: &CompressorConfig) {
         match (self, Kind::of(profile)) {
             (Self::Rfc3095(context), Some(kind)) => context.reuse(kind, sn, config),
-            // RFC 6846 6.1.1: the MSN goes on.
-            (Self::Tcp(context), None) if profile == Profile::Tcp => {
-                **context = tcp::Compressor::new(config.repeats, context.msn());
-            }
+            (Self::Tcp(context), None) if profile == Profile::Tcp => context.reuse(config.repeats),
             (this, _) => *this = Self::new(profile, sn, config),
         }
     }

@@ -7,7 +7,7 @@ use core::time::Duration;
 use crate::bits::Reader;
 use crate::cid::{CidSpace, Incoming, PADDING};
 use crate::error::{DecompressError, Malformed};
-use crate::feedback::{self, FeedbackQueue};
+use crate::feedback::{self, FeedbackQueue, Limiter};
 use crate::packet_type::PacketType;
 use crate::profile::{Profile, ProfileSet};
 use crate::rfc3095::{self, Kind};
@@ -138,11 +138,11 @@ impl Context {
     }
 }
 
-/// A CID: its context, if there is one, and when it was last asked for.
+/// A CID: its context, if there is one, and how often it is asked for.
 #[derive(Debug, Default)]
 struct Slot {
     context: Option<Context>,
-    asked: Option<Duration>,
+    asks: Limiter,
 }
 
 /// Decompresses the packets of one channel.
@@ -404,9 +404,7 @@ impl Decompressor {
     fn ask(&mut self, now: Duration, at: usize) -> DecompressError {
         let cid = at as u16;
         let slot = &mut self.slots[at];
-        let is_due = slot.asked.is_none_or(|asked| now.saturating_sub(asked) >= self.config.nack_interval);
-        if self.config.mode == Mode::Optimistic && is_due {
-            slot.asked = Some(now);
+        if self.config.mode == Mode::Optimistic && slot.asks.allows(now, self.config.nack_interval) {
             self.counters.static_nacks += 1;
             stranger::static_nack(&mut self.feedback, cid);
         }

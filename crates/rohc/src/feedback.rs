@@ -1,6 +1,7 @@
 //! Feedback elements (RFC 3095 5.2.2), whatever the profile puts in them.
 
 use alloc::vec::Vec;
+use core::time::Duration;
 
 use crate::bits::Reader;
 use crate::cid::{CidSpace, add_cid};
@@ -101,6 +102,32 @@ pub(crate) fn write_element(out: &mut Vec<u8>, space: CidSpace, cid: u16, body: 
     }
 }
 
+/// Lets one kind of feedback through now and then (RFC 3095 5.7.6): after an interval, or while the caller's
+/// clock stands still one of [`EACH`] packets that ask for it.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Limiter {
+    last: Option<Duration>,
+    refused: u8,
+}
+
+/// Packets that ask for feedback, of which one gets it where no time passes: a caller without a clock should not
+/// lose what a lost acknowledgement would have brought.
+const EACH: u8 = 8;
+
+impl Limiter {
+    pub(crate) fn allows(&mut self, now: Duration, interval: Duration) -> bool {
+        let is_due = self
+            .last
+            .is_none_or(|last| now.saturating_sub(last) >= interval || last == now && self.refused + 1 >= EACH);
+        if is_due {
+            (self.last, self.refused) = (Some(now), 0);
+        } else if self.last == Some(now) {
+            self.refused += 1;
+        }
+        is_due
+    }
+}
+
 /// Feedback waiting to be carried to the peer's compressor; bounded.
 #[derive(Clone, Debug)]
 pub(crate) struct FeedbackQueue {
@@ -189,6 +216,17 @@ mod tests {
             damaged[at] ^= 1;
             assert!(!Feedback::parse(&damaged, space).unwrap().crc_is_right(&[3]));
         }
+    }
+
+    #[test]
+    fn feedback_is_limited_by_time_and_without_a_clock_by_count() {
+        let interval = Duration::from_millis(100);
+        let mut limiter = Limiter::default();
+        let allowed = (0..1_000).filter(|ms| limiter.allows(Duration::from_millis(*ms), interval)).count();
+        assert_eq!(allowed, 10);
+        let mut limiter = Limiter::default();
+        let allowed = (0..80).filter(|_| limiter.allows(Duration::ZERO, interval)).count();
+        assert_eq!(allowed, 10);
     }
 
     #[test]

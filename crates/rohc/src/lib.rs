@@ -9,6 +9,9 @@
 //! | `compressor`, `decompressor` | the framework (RFC 3095 5.2, RFC 5795): contexts, feedback, which profile a packet is for |
 //! | `rfc3095` | profiles 0x0001 to 0x0004 |
 //! | `uncompressed` | profile 0x0000 |
+//! | `tcp` | profile 0x0006 |
+//! | `list` | list compression (RFC 3095 5.8) |
+//! | `segment` | segmentation (RFC 3095 5.2.5) |
 //! | `wlsb`, `crc`, `bits`, `cid`, `feedback`, `headers`, `table` | what profiles have in common |
 //!
 //! # Bounds

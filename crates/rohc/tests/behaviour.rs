@@ -289,6 +289,27 @@ fn feedback_is_limited() {
 }
 
 #[test]
+fn a_caller_without_a_clock_recovers_from_lost_feedback() {
+    let mut sender = Sender::new(CompressorConfig::default());
+    let mut decompressor = Decompressor::new(DecompressorConfig::default());
+    let give = |sender: &mut Sender, decompressor: &mut Decompressor, is_heard: bool| {
+        sender.send();
+        let result = decompressor.decompress(Duration::ZERO, &sender.line, &mut Vec::new());
+        let mut feedback = Vec::new();
+        decompressor.take_feedback(&mut feedback);
+        if is_heard {
+            sender.compressor.feedback(Duration::ZERO, &feedback).expect("feedback for a context");
+        }
+        result.is_ok()
+    };
+    assert!((0..20).all(|_| give(&mut sender, &mut decompressor, true)));
+    decompressor = Decompressor::new(DecompressorConfig::default());
+    // The first request for the context is lost.
+    assert!(!give(&mut sender, &mut decompressor, false));
+    assert!((0..20).filter(|_| !give(&mut sender, &mut decompressor, true)).count() < 10);
+}
+
+#[test]
 fn a_checksum_that_fails_counts_and_brings_a_nack() {
     let mut sender = Sender::new(CompressorConfig::default());
     let mut decompressor = Decompressor::new(DecompressorConfig::default());

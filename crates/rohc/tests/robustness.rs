@@ -192,6 +192,15 @@ fn bit_errors() {
     }
 }
 
+/// All packets that said that the identification is random were lost, and it reads as a UDP checksum of zero.
+#[test]
+fn a_misread_checksum_of_zero_proves_nothing() {
+    let flows = traffic::all();
+    let flow = flows.iter().find(|flow| flow.name == "IPv4/UDP/RTP, IP-ID constant").expect("there is one");
+    let line = Line { seed: 121, loss: 100, feedback: Some(1), feedback_loss: 100, ..Line::default() };
+    assert_eq!(run(flow, line, 20).wrong, 0);
+}
+
 #[test]
 fn after_14_lost_packets_voice_is_whole_within_10() {
     for flow in traffic::measured().iter().filter(|flow| flow.profile == rohc::Profile::Rtp) {

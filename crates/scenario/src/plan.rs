@@ -351,7 +351,7 @@ pub struct Udp {
 pub struct Ping {
     /// From one request to the next.
     pub interval: Span,
-    /// ICMP payload: at least 24 bytes, for number and time.
+    /// ICMP payload.
     pub size: Size,
 }
 

@@ -7,6 +7,8 @@ use scenario::{FileError, Options, PROFILES, SERVICES, VOCODERS, parse};
 
 const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/guide/src/scenario-file.md");
 
+const NARROWBAND: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/guide/src/narrowband.md");
+
 fn profiles() -> String {
     let mut out = String::from("| name | | up | down | queue | source |\n|---|---|---|---|---|---|\n");
     for p in PROFILES {
@@ -61,8 +63,10 @@ fn the_guides_tables_are_the_decoders() {
 #[test]
 fn the_guides_examples_decode() {
     let page = std::fs::read_to_string(PAGE).unwrap();
-    let examples: Vec<&str> = page.split("```yaml\n").skip(1).map(|rest| rest.split("```").next().unwrap()).collect();
-    assert!(examples.len() >= 3);
+    let narrow = std::fs::read_to_string(NARROWBAND).unwrap();
+    let examples = [&page, &narrow].map(|page| page.split("```yaml\n").skip(1).map(|rest| rest.split("```").next()));
+    let examples: Vec<&str> = examples.into_iter().flatten().flatten().collect();
+    assert!(examples.len() >= 4);
     for example in examples {
         let plan = parse("guide", example, &|_| Err(FileError::NotText), &Options::default());
         plan.unwrap_or_else(|error| panic!("{error}"));
@@ -105,5 +109,26 @@ fn the_guide_names_every_metric() {
     let page = std::fs::read_to_string(PAGE).unwrap();
     for metric in measure::Metric::ALL {
         assert!(page.contains(&format!("`{}`", metric.name())), "{}", metric.name());
+    }
+}
+
+#[test]
+fn the_examples_of_a_lines_keys_decode() {
+    let reference = scenario::reference();
+    let table = reference.split("Keys of a line:").nth(1).expect("the table");
+    let rows: Vec<&str> = table.trim_start().lines().skip(2).take_while(|line| line.starts_with('|')).collect();
+    assert!(rows.len() >= 12);
+    for row in rows {
+        let cells: Vec<&str> = row.split(" | ").collect();
+        let key = cells[0].trim_matches(|c| "| `".contains(c));
+        let pace = if ["baud", "rate"].contains(&key) { "" } else { "baud: 9600, " };
+        for example in cells[1].split("<br>") {
+            let text = format!(
+                "name: t\nsites: [a, b]\nlinks: {{l: {{ends: [a, b], line: {{{pace}{key}: {}}}}}}}\ntraffic: {{x: {{from: a, to: b, ping: {{}}}}}}\n",
+                example.trim_matches('`')
+            );
+            let none = |_: &str| Err(FileError::NotText);
+            parse("example", &text, &none, &Options::default()).unwrap_or_else(|error| panic!("{error}"));
+        }
     }
 }

@@ -19,7 +19,7 @@ use smoltcp::time::Instant;
 use smoltcp::wire::{HardwareAddress, IpCidr, IpEndpoint};
 use wire::{Headers, protocol};
 
-use crate::{Application, PROBE_LEN, ProbeReceiver, Throttle};
+use crate::{Application, Echoes, PROBE_LEN, ProbeReceiver, Throttle};
 use flow::End;
 use stack::{Frames, FromStack};
 
@@ -176,7 +176,8 @@ impl Host {
         let icmp = if remote.is_ipv6() { protocol::ICMPV6 } else { protocol::ICMP };
         self.set_dscp(icmp, ident, dscp);
         let remote = remote.into();
-        self.add(End::Ping { handle, remote, ident, size: size.max(PROBE_LEN), interval, next: None })
+        let echoes = Echoes::new(Time::ZERO..Time::ZERO);
+        self.add(End::Ping { handle, remote, ident, size, interval, next: None, echoes })
     }
 
     /// Adds an end of a flow of datagrams. `ports` are those of its sockets, each here and there.
@@ -204,8 +205,9 @@ impl Host {
             // Its throttle starts with what it sends first: before that nothing is owed.
             End::TcpSource { .. } => {}
             End::UdpSource { rate, throttle, .. } => *throttle = Some(Throttle::new(Some(*rate), sending.start)),
-            End::Ping { next, .. } => {
+            End::Ping { next, echoes, .. } => {
                 *next = Some(sending.start);
+                *echoes = Echoes::new(window.clone());
                 flow.receiver = Some(ProbeReceiver::new(window));
             }
             End::UdpSink { .. } => flow.receiver = Some(ProbeReceiver::new(window)),

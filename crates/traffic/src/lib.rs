@@ -12,6 +12,7 @@ extern crate alloc;
 extern crate std;
 
 pub mod application;
+mod echoes;
 mod esp;
 mod filler;
 mod host;
@@ -28,6 +29,7 @@ mod tunnel;
 mod voice;
 
 pub use application::{Application, Call, LOG_LIMIT, Passage};
+pub use echoes::{EchoPassage, Echoes};
 pub use esp::{ESP_LINK_DROPS, EspGateway, SecurityAssociation, esp_length, esp_room};
 pub use filler::fill;
 pub use host::{Congestion, Host, HostConfig, HostFlow, TcpSource};

@@ -167,7 +167,13 @@ mod tests {
     use super::*;
     use crate::application::{Application, passages};
     use crate::{Vocoder, VoiceConfig};
+    use alloc::boxed::Box;
     use alloc::vec::Vec;
+
+    /// Caller and callee.
+    type Ends = [Box<dyn Application>; 2];
+    /// When something was said, by whom, and its first line.
+    type Said = (Time, usize, String);
 
     const T1: Span = Span::from_secs(2);
 
@@ -200,13 +206,8 @@ mod tests {
 
     /// Both ends over a way of 300 ms, on which `lost` decides by the number and the text of each
     /// signalling message. Returns them, and what was sent: when, by whom, its first line.
-    fn converse(
-        config: &CallConfig,
-        until: Time,
-        mut lost: impl FnMut(usize, &str) -> bool,
-    ) -> ([alloc::boxed::Box<dyn Application>; 2], Vec<(Time, usize, String)>) {
-        let mut ends: [alloc::boxed::Box<dyn Application>; 2] =
-            [alloc::boxed::Box::new(Caller::new(config.clone())), alloc::boxed::Box::new(Callee::new(config.clone()))];
+    fn converse(config: &CallConfig, until: Time, mut lost: impl FnMut(usize, &str) -> bool) -> (Ends, Vec<Said>) {
+        let mut ends: Ends = [Box::new(Caller::new(config.clone())), Box::new(Callee::new(config.clone()))];
         for end in &mut ends {
             end.begin(second(0)..until);
         }
@@ -219,9 +220,9 @@ mod tests {
                 let (_, to, socket, payload) = way.remove(at);
                 ends[to].receive(now, socket, &payload);
             }
-            for from in 0..2 {
+            for (from, end) in ends.iter_mut().enumerate() {
                 let mut payload = Vec::new();
-                while let Some(socket) = ends[from].send(now, &mut payload) {
+                while let Some(socket) = end.send(now, &mut payload) {
                     let text = String::from_utf8_lossy(&payload).into_owned();
                     let first = String::from(text.lines().next().unwrap_or_default());
                     let drops = socket == SIGNALLING && lost(said.len(), &first);
@@ -242,7 +243,7 @@ mod tests {
         (ends, said)
     }
 
-    fn lines(said: &[(Time, usize, String)]) -> Vec<&str> {
+    fn lines(said: &[Said]) -> Vec<&str> {
         said.iter().map(|(_, _, line)| line.split(" sip:").next().unwrap_or(line)).collect()
     }
 

@@ -1,5 +1,7 @@
 //! What a call sends, read by another implementation: tshark finds every message and stream whole.
 
+#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "says what is skipped; helpers of tests may panic too")]
+
 use std::io::Write as _;
 use std::net::Ipv4Addr;
 use std::process::{Command, Stdio};

@@ -13,6 +13,7 @@ mod faults;
 mod input;
 mod link;
 mod measured;
+mod narrowband;
 mod probe;
 mod programs;
 mod rohc;

@@ -10,9 +10,9 @@ use std::sync::LazyLock;
 
 use engine::{Rate, Size, Span, Time};
 use hdrhistogram::Histogram;
-use measure::{Observation, PacketCounts, Snapshot, delay_histogram};
+use measure::{Observation, PacketCounts, PacketPoint, Snapshot, delay_histogram};
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
-use traffic::{Arrival, PROBE_LEN, Probe, ProbeReceiver, Throttle};
+use traffic::{Arrival, EchoPassage, Echoes, PROBE_LEN, Probe, ProbeReceiver, Throttle};
 use wire::checksum::checksum;
 use wire::{ECHO_LEN, Echo};
 
@@ -67,6 +67,7 @@ enum Sockets {
     },
     Ping {
         socket: Socket,
+        echoes: Echoes,
     },
     /// Of the first end, then of the other.
     Datagrams {
@@ -109,6 +110,7 @@ impl Flow {
                 ],
             },
             FlowKind::Ping { .. } => Sockets::Ping {
+                echoes: Echoes::new(Time::ZERO..Time::ZERO),
                 socket: make("open an ICMP socket", &spec.from, || {
                     icmp(spec.from.address, spec.to.address, spec.dscp)
                 })?,
@@ -143,7 +145,7 @@ impl Flow {
             Sockets::Udp { source, sink } => {
                 epoll.add_edges(&sink.as_fd(), token).and_then(|()| epoll.add_edges(&source.as_fd(), token))
             }
-            Sockets::Ping { socket } => epoll.add_edges(&socket.as_fd(), token),
+            Sockets::Ping { socket, .. } => epoll.add_edges(&socket.as_fd(), token),
             Sockets::Datagrams { sockets } => {
                 sockets.iter().flatten().try_for_each(|socket| epoll.add_edges(&socket.as_fd(), token))
             }
@@ -177,7 +179,12 @@ impl Flow {
                 self.throttle = Some(Throttle::new(Some(*rate), self.sending.start));
                 self.receiver = Some(ProbeReceiver::new(self.measured.clone()));
             }
-            FlowKind::Ping { .. } => self.receiver = Some(ProbeReceiver::new(self.measured.clone())),
+            FlowKind::Ping { .. } => {
+                self.receiver = Some(ProbeReceiver::new(self.measured.clone()));
+                if let Sockets::Ping { echoes, .. } = &mut self.sockets {
+                    *echoes = Echoes::new(self.measured.clone());
+                }
+            }
             FlowKind::Datagrams { ends, .. } => {
                 for end in ends {
                     end.begin(self.sending.clone());
@@ -283,7 +290,7 @@ impl Flow {
     /// Replies that found no room in the socket; `None` if the kernel does not say.
     pub(super) fn refused(&self) -> Option<u64> {
         match &self.sockets {
-            Sockets::Ping { socket } => overflow::refused(socket).ok(),
+            Sockets::Ping { socket, .. } => overflow::refused(socket).ok(),
             Sockets::Tcp { .. } | Sockets::Udp { .. } | Sockets::Datagrams { .. } => Some(0),
         }
     }
@@ -294,6 +301,12 @@ impl Flow {
             && let Sockets::Tcp { state: TcpState::New | TcpState::Connecting, .. } = self.sockets
         {
             self.observation.error = Some("the connection was never established".into());
+        }
+        if let (Sockets::Ping { echoes, .. }, FlowKind::Ping { size, .. }) = (&self.sockets, &self.spec.kind) {
+            let measured = self.observation.snapshots.first().map_or(Time::ZERO, |first| first.at);
+            let point =
+                |echo: &EchoPassage| PacketPoint::trip(echo.number, size.bytes(), echo.sent.since(measured), echo.trip);
+            self.observation.series = echoes.single().iter().map(point).collect();
         }
         let ends = match self.spec.kind {
             FlowKind::Datagrams { ends, .. } => Some(ends),
@@ -456,7 +469,7 @@ impl Flow {
         for _ in 0..TURN {
             let socket = match &self.sockets {
                 Sockets::Udp { sink, .. } => sink,
-                Sockets::Ping { socket } => socket,
+                Sockets::Ping { socket, .. } => socket,
                 Sockets::Tcp { .. } | Sockets::Datagrams { .. } => return false,
             };
             let (length, arrived) = match receive_stamped(socket, &mut buffer) {
@@ -467,14 +480,17 @@ impl Flow {
             };
             let is_ping = matches!(self.sockets, Sockets::Ping { .. });
             let v6 = self.spec.from.address.is_ipv6();
-            let payload =
-                if is_ping { echo_reply(&buffer[..length], v6, self.number) } else { Some(&buffer[..length]) };
-            let Some(payload) = payload else { continue };
-            let Some(probe) = Probe::read(payload).filter(|probe| probe.flow == u32::from(self.number)) else {
-                continue;
+            let at = clock.time_at(arrived);
+            let found = match &mut self.sockets {
+                Sockets::Ping { echoes, .. } => echo_reply(&buffer[..length], v6, self.number)
+                    .and_then(|(sequence, payload)| Some((echoes.reply(at, sequence)?, payload.len()))),
+                _ => Probe::read(&buffer[..length])
+                    .filter(|probe| probe.flow == u32::from(self.number))
+                    .map(|probe| (probe, length)),
             };
-            self.received_bytes += payload.len() as u64;
-            if let Arrival::First { delay, .. } = receiver.receive(clock.time_at(arrived), &probe)
+            let Some((probe, length)) = found else { continue };
+            self.received_bytes += length as u64;
+            if let Arrival::First { delay, .. } = receiver.receive(at, &probe)
                 && self.measured.contains(&probe.sent)
             {
                 let all = if is_ping { &mut self.observation.rtts } else { &mut self.observation.delays };
@@ -494,7 +510,7 @@ impl Flow {
                 return false;
             }
             throttle.wrote(size);
-            self.send_probe(clock, &mut payload, 0);
+            self.send_probe(clock, &mut payload);
         }
         true
     }
@@ -504,32 +520,33 @@ impl Flow {
         if at > clock.time() || at >= self.sending.end {
             return false;
         }
-        let size = usize::try_from(size).unwrap_or(PROBE_LEN).max(PROBE_LEN);
-        let mut message = filled(ECHO_LEN + size);
-        let echo = Echo { reply: false, identifier: self.number, sequence: self.sent_packets as u16 };
+        let Sockets::Ping { socket, echoes } = &mut self.sockets else { return false };
+        let mut message = filled(ECHO_LEN + usize::try_from(size).unwrap_or(0));
+        let sent = clock.time();
+        let echo = Echo { reply: false, identifier: self.number, sequence: echoes.send(sent) };
         message[..ECHO_LEN].copy_from_slice(&echo.to_bytes(self.spec.to.address.is_ipv6()));
-        self.send_probe(clock, &mut message, ECHO_LEN);
+        // The kernel fills ICMPv6's in, which has a pseudo-header (RFC 3542 3.1).
+        let sum = checksum(&message);
+        message[2..4].copy_from_slice(&sum.to_be_bytes());
+        let result = socket.send(&message);
+        self.note_sent(sent, size, result);
         true
     }
 
-    /// Puts the next probe at `offset` and sends the message. One that the kernel refuses for want
-    /// of room counts as sent: it is lost like one that a queue drops.
-    fn send_probe(&mut self, clock: &Epoch, message: &mut [u8], offset: usize) {
+    /// Puts the next probe at the start of the payload and sends it.
+    fn send_probe(&mut self, clock: &Epoch, payload: &mut [u8]) {
+        let Sockets::Udp { source, .. } = &self.sockets else { return };
         // Read for each: the kernel takes its time over those before.
         let sent = clock.time();
         let probe = Probe { flow: u32::from(self.number), number: self.sent_packets, sent };
-        message[offset..offset + PROBE_LEN].copy_from_slice(&probe.bytes());
-        let result = match &self.sockets {
-            Sockets::Udp { source, .. } => source.send(message),
-            Sockets::Ping { socket } => {
-                // The kernel fills ICMPv6's in, which has a pseudo-header (RFC 3542 3.1).
-                let sum = checksum(message);
-                message[2..4].copy_from_slice(&sum.to_be_bytes());
-                socket.send(message)
-            }
-            Sockets::Tcp { .. } | Sockets::Datagrams { .. } => return,
-        };
-        let payload = (message.len() - offset) as u64;
+        payload[..PROBE_LEN].copy_from_slice(&probe.bytes());
+        let result = source.send(payload);
+        self.note_sent(sent, payload.len() as u64, result);
+    }
+
+    /// Counts what was sent. What the kernel refuses for want of room counts too: it is lost like what a
+    /// queue drops.
+    fn note_sent(&mut self, sent: Time, payload: u64, result: io::Result<usize>) {
         self.count_sent(sent, payload);
         if let Err(error) = result
             && !matches!(error.raw_os_error(), Some(libc::ENOBUFS | libc::EAGAIN | libc::ECONNREFUSED))
@@ -539,12 +556,12 @@ impl Flow {
     }
 }
 
-/// The data of an echo reply to this identifier, as a raw socket gives it: behind the IPv4 header
+/// Sequence number and data of an echo reply to this identifier, as a raw socket gives it: behind the IPv4 header
 /// (raw(7)), without the IPv6 header (RFC 3542 3).
-fn echo_reply(packet: &[u8], v6: bool, identifier: u16) -> Option<&[u8]> {
+fn echo_reply(packet: &[u8], v6: bool, identifier: u16) -> Option<(u16, &[u8])> {
     let header = if v6 { 0 } else { usize::from(packet.first()? & 0x0f) * 4 };
     let (echo, data) = Echo::parse(packet.get(header..)?, v6)?;
-    (echo.reply && echo.identifier == identifier).then_some(data)
+    (echo.reply && echo.identifier == identifier).then_some((echo.sequence, data))
 }
 
 /// Takes what a stream has, without copying it out of the kernel.

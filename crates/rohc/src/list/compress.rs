@@ -24,7 +24,7 @@ pub(crate) enum Form {
 #[derive(Clone, Debug)]
 pub(crate) struct ListCompressor {
     kind: Kind,
-    /// L of RFC 3095 5.8.1.2: how often an item or a list is sent until it counts as known.
+    /// L of RFC 3095 5.8.1.2: in how many packets in a row an item or a list is sent until it counts as known.
     repeats: u8,
     table: Vec<Entry>,
     clock: u32,
@@ -88,6 +88,12 @@ impl ListCompressor {
         }
         if list == self.current {
             return false;
+        }
+        // Only packets in a row count: those between may be all that arrived.
+        for (index, entry) in self.table.iter_mut().enumerate() {
+            if entry.sent < self.repeats && !list.as_slice().contains(&(index as u8)) {
+                entry.sent = 0;
+            }
         }
         self.current = list;
         self.generation = self.generation.wrapping_add(1);

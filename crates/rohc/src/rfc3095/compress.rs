@@ -123,8 +123,9 @@ impl Compressor {
             self.observe(&header, job.config);
         }
         let checksum = header.transport.udp_checksum;
-        if self.kind.has_udp() && self.sent > 0 && checksum != 0 && !self.udp_checksum {
-            // RFC 3095 5.7: only IR and IR-DYN can say that there is one now.
+        if self.kind.has_udp() && self.sent > 0 && (checksum != 0) != self.udp_checksum {
+            // RFC 3095 5.7: only IR and IR-DYN can say that there is one now; or none, which the decompressor takes
+            // for a damaged context otherwise.
             self.ir_dyn = job.config.repeats;
             self.has_changed = true;
         }

@@ -3,16 +3,19 @@
 use alloc::vec::Vec;
 use core::time::Duration;
 
-use super::chain::{self, IdCoding, RtpExtra};
+use super::Kind;
+use super::chain::{self, IdCoding};
+use super::decode::Values;
 use super::feedback::{AckType, write_ack};
-use super::fields::{Fields, IpFields, Layout, Positions};
+use super::fields::{Fields, Layout};
 use super::header::{Header, Ip, crc};
-use super::{ID_P, Kind, ts_p};
+use super::initial::{Chains, check_crc, lists_for};
 use crate::bits::Reader;
 use crate::cid::Incoming;
-use crate::crc::{CRC3, CRC7, CRC8};
+use crate::crc::{CRC3, CRC7};
 use crate::decompressor::{Arrival, Mode, Surroundings};
 use crate::error::{DecompressError, Malformed};
+use crate::feedback::Limiter;
 use crate::headers::MAX_IP;
 use crate::list::DecompressorLists;
 use crate::packet_type::PacketType;
@@ -34,14 +37,6 @@ enum State {
     None,
     Static,
     Full,
-}
-
-/// The values that a packet may change.
-#[derive(Clone, Copy, Debug)]
-struct Values {
-    header: Header,
-    codings: [IdCoding; MAX_IP],
-    ts_stride: u32,
 }
 
 /// A context.
@@ -66,8 +61,8 @@ pub(crate) struct Decompressor {
     unconfirmed: u8,
     /// One bit a packet, the newest lowest: set if it failed.
     failures: u32,
-    acked: Option<Duration>,
-    nacked: Option<Duration>,
+    acks: Limiter,
+    nacks: Limiter,
 }
 
 /// What is behind the fields of a compressed header.
@@ -104,8 +99,8 @@ impl Decompressor {
             spacing: 0,
             unconfirmed: 0,
             failures: 0,
-            acked: None,
-            nacked: None,
+            acks: Limiter::default(),
+            nacks: Limiter::default(),
         }
     }
 
@@ -436,7 +431,7 @@ impl Decompressor {
         behind: &Behind<'_>,
         out: &mut Vec<u8>,
     ) -> Result<(Values, bool), Wrong> {
-        let values = self.decode(fields, sn, behind).map_err(Wrong::Malformed)?;
+        let values = self.values.with(self.kind, fields, sn, &behind.more, &self.lists).map_err(Wrong::Malformed)?;
         let header = &values.header;
         let start = out.len();
         let result = (|| {
@@ -449,6 +444,11 @@ impl Decompressor {
                 return Err(Wrong::Crc);
             }
             out.extend_from_slice(behind.payload);
+            // Where there are checksums, zero says nothing of the packet: it may be a misread field, of a header whose
+            // format has changed, say (RFC 3095 5.7: then the context has to be initialised again).
+            if fields.udp_checksum == Some(0) {
+                return Err(Wrong::Checksum);
+            }
             header.checksum_is_right(self.kind, &out[start..]).map_or(Ok(false), |right| {
                 let covers_sn = self.kind == Kind::Rtp
                     || header.ips().iter().zip(&values.codings).all(|(ip, coding)| ip.is_v6() || !coding.is_offset());
@@ -459,97 +459,6 @@ impl Decompressor {
             out.truncate(start);
         }
         result.map(|is_certain| (values, is_certain))
-    }
-
-    /// Fields and context put together.
-    fn decode(&self, fields: &Fields, sn: u32, behind: &Behind<'_>) -> Result<Values, Malformed> {
-        let mut values = self.values;
-        let reference = &self.values.header;
-        let positions = Positions::of(reference.ips().len());
-        let header = &mut values.header;
-        header.sn = sn;
-        let mut change = |at: usize, changes: &IpFields| {
-            let ip = &mut header.ips_mut()[at];
-            ip.tos = changes.tos.unwrap_or(ip.tos);
-            ip.ttl = changes.ttl.unwrap_or(ip.ttl);
-            ip.protocol = changes.protocol.unwrap_or(ip.protocol);
-            if let Some(flags) = changes.flags
-                && !ip.is_v6()
-            {
-                ip.df = flags.df;
-                (values.codings[at].nbo, values.codings[at].rnd) = (flags.nbo, flags.rnd);
-            }
-        };
-        change(positions.inner, &fields.inner);
-        if let Some(outer) = positions.outer {
-            change(outer, &fields.outer);
-        }
-
-        let innermost = positions.innermost_id(header.ips(), &values.codings);
-        let slots = [positions.outer, Some(positions.inner)];
-        for (at, random) in slots.into_iter().zip(fields.random_ids).filter_map(|(at, random)| Some((at?, random))) {
-            let coding = values.codings[at];
-            let ip = &mut header.ips_mut()[at];
-            if ip.is_v6() {
-                continue;
-            }
-            if coding.rnd {
-                ip.id = random.unwrap_or(ip.id);
-            } else if !coding.sid {
-                // RFC 3095 4.5.5: the offset from the sequence number.
-                let bits = match innermost {
-                    Some(innermost) if innermost == at && fields.id.width > 0 => fields.id,
-                    _ if positions.outer == Some(at) => fields.outer_id,
-                    _ => crate::bits::Bits::default(),
-                };
-                let offset = coding.count(reference.ips()[at].id).wrapping_sub(reference.sn as u16);
-                let offset = wlsb::decode(u32::from(offset), bits.value, bits.width, ID_P) as u16;
-                ip.id = coding.count((sn as u16).wrapping_add(offset));
-            }
-        }
-
-        if self.kind == Kind::Rtp {
-            let stride = values.ts_stride;
-            let rtp = &mut header.transport.rtp;
-            let before = reference.transport.rtp.timestamp;
-            let bits = fields.ts;
-            rtp.timestamp = match (bits.width, fields.ts_is_scaled) {
-                // RFC 4815 4.2: linear, by the signed difference of the sequence numbers.
-                (0, true) => {
-                    let steps = (sn as u16).wrapping_sub(reference.sn as u16).cast_signed();
-                    before.wrapping_add(stride.wrapping_mul(i32::from(steps).cast_unsigned()))
-                }
-                (0, false) => return Err(Malformed::Reserved("unscaled timestamp without bits")),
-                (width, true) => {
-                    // RFC 4815 4.4.1: never scaled by zero.
-                    let (Some(scaled), Some(offset)) = (before.checked_div(stride), before.checked_rem(stride)) else {
-                        return Err(Malformed::Reserved("timestamp scaled by zero"));
-                    };
-                    let scaled = wlsb::decode(scaled, bits.value, width, ts_p(width));
-                    scaled.wrapping_mul(stride).wrapping_add(offset)
-                }
-                (width, false) => wlsb::decode(before, bits.value, width, ts_p(width)),
-            };
-            rtp.marker = fields.marker;
-            if let Some(changes) = &fields.rtp {
-                rtp.extension = changes.extension;
-                // RFC 4815 6.4.
-                rtp.padding = changes.payload_type.is_some_and(|(padding, _)| padding);
-                rtp.payload_type = changes.payload_type.map_or(rtp.payload_type, |(_, payload_type)| payload_type);
-                // RFC 4815 4.6: with a scaled timestamp the new stride is ignored.
-                if let Some(stride) = changes.ts_stride.filter(|_| !fields.ts_is_scaled) {
-                    values.ts_stride = stride;
-                }
-            }
-        }
-        header.transport.udp_checksum = fields.udp_checksum.unwrap_or(0);
-
-        let further = header.ips_mut().iter_mut().zip(&mut values.codings).zip(&behind.more).skip(2);
-        for ((ip, coding), more) in further {
-            (*ip, *coding) = *more;
-        }
-        header.measure(&self.lists);
-        Ok(values)
     }
 
     /// A packet was right: what it updates becomes the context.
@@ -605,124 +514,24 @@ impl Decompressor {
     }
 
     fn ack(&mut self, cid: u16, around: &mut Surroundings<'_>) {
-        let interval = around.config.ack_interval;
-        if around.config.mode == Mode::Unidirectional || !is_due(self.acked, around.now, interval) {
+        let config = around.config;
+        if config.mode == Mode::Unidirectional || !self.acks.allows(around.now, config.ack_interval) {
             return;
         }
-        self.acked = Some(around.now);
         around.counters.acks += 1;
         write_ack(AckType::Ack, cid, Some(self.values.header.sn), around.feedback);
     }
 
     fn nack(&mut self, ack: AckType, cid: u16, around: &mut Surroundings<'_>) {
-        let interval = around.config.nack_interval;
-        if around.config.mode == Mode::Unidirectional || !is_due(self.nacked, around.now, interval) {
+        let config = around.config;
+        if config.mode == Mode::Unidirectional || !self.nacks.allows(around.now, config.nack_interval) {
             return;
         }
-        self.nacked = Some(around.now);
         let sn = (self.state != State::None).then_some(self.values.header.sn);
         match ack {
             AckType::StaticNack => around.counters.static_nacks += 1,
             _ => around.counters.nacks += 1,
         }
         write_ack(ack, cid, sn, around.feedback);
-    }
-}
-
-/// Where the lists of an IR or IR-DYN packet go: to those of the context, if they fit `header`, and else to the
-/// others. Says which it is.
-fn lists_for<'a>(
-    kind: Kind,
-    header: &Header,
-    [lists, others]: [&'a mut DecompressorLists; 2],
-) -> (&'a mut DecompressorLists, bool) {
-    let (count, bits) = (header.ips().len(), kind.sn_field());
-    if lists.fit(count, bits) {
-        lists.begin();
-        return (lists, false);
-    }
-    others.restart(count, bits);
-    (others, true)
-}
-
-/// The chains of an IR packet.
-struct Chains<'a> {
-    header: Header,
-    /// The dynamic part, which is in `header` too.
-    /// Also says whether the other lists are needed.
-    dynamic: Option<([IdCoding; MAX_IP], bool, RtpExtra)>,
-    /// Stands before the payload.
-    rest: Reader<'a>,
-}
-
-impl<'a> Chains<'a> {
-    /// Reads an IR packet and checks its CRC.
-    ///
-    /// Others read the RFCs differently in two places, and the CRC says who was right. In profiles 0x0002 to
-    /// 0x0004 some take bit D for reserved and always send a dynamic chain. And in 0x0004 some end the chain
-    /// after two IP headers without saying so.
-    fn read(
-        kind: Kind,
-        [lists, other_lists]: [&mut DecompressorLists; 2],
-        incoming: &Incoming<'a>,
-    ) -> Result<Self, DecompressError> {
-        let says_dynamic = incoming.first() & 1 != 0;
-        let readings = [
-            (MAX_IP, true, says_dynamic || kind != Kind::Rtp),
-            (MAX_IP, false, !says_dynamic),
-            (2, true, kind == Kind::Ip),
-        ];
-        let mut result = Err(DecompressError::Crc { cid: incoming.cid, bits: 8 });
-        for (limit, has_dynamic, _) in readings.into_iter().filter(|(_, _, is_possible)| *is_possible) {
-            let read = Self::read_as(kind, limit, has_dynamic, [&mut *lists, &mut *other_lists], incoming);
-            if read.is_ok() {
-                return read;
-            }
-            // The first reading is the RFC's, unless only a static chain was announced.
-            if result.is_err() && (has_dynamic == says_dynamic && limit == MAX_IP) {
-                result = read;
-            }
-        }
-        result
-    }
-
-    fn read_as(
-        kind: Kind,
-        limit: usize,
-        has_dynamic: bool,
-        all_lists: [&mut DecompressorLists; 2],
-        incoming: &Incoming<'a>,
-    ) -> Result<Self, DecompressError> {
-        let malformed = |what| DecompressError::Malformed { cid: incoming.cid, what };
-        let mut rest = Reader::new(incoming.body());
-        // Profile and CRC.
-        rest.take(2).map_err(malformed)?;
-        let mut header = chain::read_static(kind, limit, &mut rest).map_err(malformed)?;
-        let mut dynamic = None;
-        if has_dynamic {
-            let mut codings = [IdCoding::default(); MAX_IP];
-            let (lists, has_other_lists) = lists_for(kind, &header, all_lists);
-            let extra = chain::read_dynamic(kind, &mut header, &mut codings, lists, &mut rest).map_err(malformed)?;
-            dynamic = Some((codings, has_other_lists, extra));
-        }
-        check_crc(incoming, &rest)?;
-        Ok(Self { header, dynamic, rest })
-    }
-}
-
-fn is_due(last: Option<Duration>, now: Duration, interval: Duration) -> bool {
-    last.is_none_or(|last| now.saturating_sub(last) >= interval)
-}
-
-/// The CRC of an IR or IR-DYN packet: over everything before the payload, itself as zero (RFC 3095 5.9.1).
-/// Padding, which looks like the Add-CID octet of CID 0, is not part of it (RFC 4815 2.2); the framework took it off.
-fn check_crc(incoming: &Incoming<'_>, reader: &Reader<'_>) -> Result<(), DecompressError> {
-    let crc_at = incoming.body_at() + 1;
-    let covered = &incoming.whole[..incoming.body_at() + reader.position()];
-    let register = CRC8.update(CRC8.of(&covered[..crc_at]), &[0]);
-    if CRC8.update(register, &covered[crc_at + 1..]) == covered[crc_at] {
-        Ok(())
-    } else {
-        Err(DecompressError::Crc { cid: incoming.cid, bits: 8 })
     }
 }

@@ -11,8 +11,11 @@
 //! | the same: writing | [`format`] |
 //! | what changes from packet to packet, and how often it was said | [`observe`] |
 //! | states and modes of the compressor (5.3.1, 5.4.1, 5.6) | [`compress`] |
+//! | IR and IR-DYN packets: reading | [`initial`] |
+//! | fields and references put together (4.5) | [`decode`] |
 //! | states and modes of the decompressor, repair (5.3.2, 5.4.2) | [`decompress`] |
 //! | FEEDBACK-1 and FEEDBACK-2 (5.7.6) | [`feedback`] |
+//! | extension headers and CSRC lists (5.8) | [`crate::list`] |
 //!
 //! Left out, and where the RFC leaves a choice:
 //! * R mode: a decompressor here never asks for it, and a compressor that is asked stays in O mode, or
@@ -20,6 +23,12 @@
 //! * Timer-based timestamps (4.5.4): the decompressor never sends the CLOCK option without which a
 //!   compressor must not use them, and the compressor never sends TIME_STRIDE.
 //! * Reverse decompression (6.1), which is optional.
+//! * ESP with the NULL algorithm as an item of a list (5.8.4.3): it looks like any other ESP, which profile
+//!   0x0003 compresses up to its sequence number. A list with such an item is refused.
+//! * Two headers of a kind that has sequence numbers (AH, GRE) behind one IP header: extension 3 has room for one.
+//!   Such packets go uncompressed.
+//! * A compressed header with a UDP checksum of zero in a context with checksums is refused: nothing would show that
+//!   it was misread. This compressor sends IR-DYN when a flow gives up its checksum.
 //! * A repaired context delivers its first packet at once if the transport checksum covers the sequence
 //!   number: 16 more bits say more than the two further packets that 5.3.2.2.4 e would wait for.
 //! * SID in IPv4's dynamic part (RFC 3843 3.3) is understood in all four profiles: others send it there, and
@@ -29,11 +38,13 @@
 
 pub(crate) mod chain;
 pub(crate) mod compress;
+mod decode;
 pub(crate) mod decompress;
 pub(crate) mod feedback;
 pub(crate) mod fields;
 pub(crate) mod format;
 pub(crate) mod header;
+mod initial;
 pub(crate) mod observe;
 
 use crate::profile::Profile;

@@ -1,6 +1,7 @@
 //! The compressor's side of a context (RFC 6846 5.2, RFC 4164 3.3).
 
 use alloc::vec::Vec;
+use core::mem;
 use core::time::Duration;
 
 use super::chain::{Kind, Layout, MAX_LAYERS};
@@ -109,9 +110,11 @@ impl Compressor {
         }
     }
 
-    /// The number of the last packet.
-    pub(crate) const fn msn(&self) -> u16 {
-        self.msn
+    /// Begins again for another flow, in the same memory. The MSN goes on (RFC 6846 6.1.1).
+    pub(crate) fn reuse(&mut self, repeats: u8) {
+        let (mut chain, base) = (mem::take(&mut self.chain), mem::take(&mut self.base));
+        chain.clear();
+        *self = Self { chain, base, ..Self::new(repeats, self.msn) };
     }
 
     /// What the first packet of a new flow can start from, if this context (of `cid`) will do: it is

@@ -2,7 +2,6 @@
 
 use alloc::vec::Vec;
 use core::mem;
-use core::time::Duration;
 
 use wire::checksum::Sum;
 
@@ -18,6 +17,7 @@ use crate::cid::{CidSpace, Incoming};
 use crate::crc::{CRC3, CRC7, CRC8};
 use crate::decompressor::{Arrival, Mode, Surroundings};
 use crate::error::{DecompressError, Malformed};
+use crate::feedback::Limiter;
 use crate::packet_type::PacketType;
 
 /// What the context is good for (RFC 6846 5.3.1): No Context, Static Context, Full Context.
@@ -121,8 +121,8 @@ pub(crate) struct Decompressor {
     /// The packet in hand, until it is found right.
     next: Knowledge,
     failures: u8,
-    last_ack: Option<Duration>,
-    last_nack: Option<Duration>,
+    acks: Limiter,
+    nacks: Limiter,
 }
 
 impl Decompressor {
@@ -132,8 +132,8 @@ impl Decompressor {
             known: Knowledge::new(),
             next: Knowledge::new(),
             failures: 0,
-            last_ack: None,
-            last_nack: None,
+            acks: Limiter::default(),
+            nacks: Limiter::default(),
         }
     }
 
@@ -370,10 +370,8 @@ impl Decompressor {
     }
 
     fn acknowledge(&mut self, cid: u16, around: &mut Surroundings<'_>) {
-        let now = around.now;
-        let is_early = self.last_ack.is_some_and(|last| now.saturating_sub(last) < around.config.ack_interval);
-        if around.config.mode == Mode::Optimistic && !is_early {
-            self.last_ack = Some(now);
+        let config = around.config;
+        if config.mode == Mode::Optimistic && self.acks.allows(around.now, config.ack_interval) {
             around.counters.acks += 1;
             // FEEDBACK-2 of type ACK: its CRC protects it, as RFC 4164 3.4.4 asks for.
             let [high, low] = self.known.fields.msn.to_be_bytes();
@@ -382,12 +380,10 @@ impl Decompressor {
     }
 
     fn refuse(&mut self, cid: u16, refusal: Refusal, around: &mut Surroundings<'_>) {
-        let now = around.now;
-        let is_early = self.last_nack.is_some_and(|last| now.saturating_sub(last) < around.config.nack_interval);
-        if around.config.mode != Mode::Optimistic || is_early {
+        let config = around.config;
+        if config.mode != Mode::Optimistic || !self.nacks.allows(around.now, config.nack_interval) {
             return;
         }
-        self.last_nack = Some(now);
         let [high, low] = self.known.fields.msn.to_be_bytes();
         match refusal {
             Refusal::Dynamic => {

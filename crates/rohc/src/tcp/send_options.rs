@@ -109,6 +109,10 @@ impl Items {
             let index = self.index(option, &plan, options);
             let entry = &mut self.table[usize::from(index)];
             let is_same = entry.used > 0 && entry.content.as_bytes() == option;
+            // Only packets in a row count: those between may be all that arrived.
+            if entry.sent < self.repeats && self.packets.wrapping_sub(entry.used) > 1 {
+                entry.sent = 0;
+            }
             let mut must_list = false;
             match index {
                 NOP | SACK_PERMITTED => {}
@@ -130,7 +134,9 @@ impl Items {
                     }
                 }
             }
-            if must_list {
+            // Repeats outlast losses in a row only if they come in a row themselves.
+            let is_gap = entry.sent < self.repeats && self.packets.wrapping_sub(entry.used) > 1;
+            if must_list || is_gap {
                 entry.sent = 0;
             }
             plan.is_news |= entry.sent == 0;

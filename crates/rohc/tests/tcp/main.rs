@@ -1,6 +1,8 @@
 //! Profile 0x0006 from outside: what goes in comes out, at what price, and never anything else.
 
+mod allocation;
 mod any;
 mod behaviour;
 mod flows;
 mod segments;
+mod vectors;

@@ -247,7 +247,7 @@ impl Decoder<'_> {
     fn ping(&self, node: &Node, path: &Path) -> Result<Ping, Noted> {
         let fields = Fields::read(self.notes, node, &keys::PING)?;
         let interval = fields.with("interval", fields::positive_span);
-        let size = self.payload(fields.get("size"), path, PROBE_LEN as u64, 56);
+        let size = self.payload(fields.get("size"), path, 0, 56);
         Ok(Ping { interval: interval?.unwrap_or(Span::from_secs(1)), size: size? })
     }
 

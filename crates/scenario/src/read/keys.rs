@@ -383,7 +383,7 @@ pub(crate) static PING: Table = Table {
     what: "ping traffic",
     keys: &[
         key("interval", "200ms", "From one request to the next; 1 s if absent."),
-        key("size", "56B", "ICMP payload, at least 24 B, for number and time; 56 B if absent."),
+        key("size", "56B", "ICMP payload; 56 B if absent."),
     ],
 };
 

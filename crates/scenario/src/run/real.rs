@@ -360,6 +360,8 @@ fn late_limit(cell: &Cell) -> Span {
     // A line's own grain is a character, and what matters is whole datagrams of them.
     let lines = cell.links.iter().filter_map(Link::characters).flatten();
     let grain = lines.map(|way| way.pace.time_for(LATE_CHARACTERS)).min().unwrap_or(Span::ZERO);
+    // In whole microseconds, to be read.
+    let grain = Span::from_micros(grain.as_nanos() / 1_000);
     LATE_LEAST.max(part).max(grain)
 }
 

@@ -7,9 +7,12 @@ use engine::{DropReason, Event, ExitId, Graph, NodeId, Outlet, Packet, Size, Spa
 use hdrhistogram::Histogram;
 use measure::event::Session;
 use measure::{
-    AdapterRecord, CellRecord, Discarded, Health, Observation, PacketCounts, Quantiles, Snapshot, delay_histogram,
+    AdapterRecord, CellRecord, Discarded, Health, Observation, PacketCounts, PacketPoint, Quantiles, Snapshot,
+    delay_histogram,
 };
-use traffic::{Congestion, Host, HostConfig, HostFlow, NextHop, ProbeReceiver, Remote, Router, TcpSource, Tunnel};
+use traffic::{
+    Congestion, EchoPassage, Host, HostConfig, HostFlow, NextHop, ProbeReceiver, Remote, Router, TcpSource, Tunnel,
+};
 
 use crate::plan::{Cell, FIRST_PORT, Flow, Tcp, TcpEngine, Traffic};
 use crate::run::Executor;
@@ -198,10 +201,17 @@ impl World {
             let packets = self.packets(cell, number);
             let established = self.source(cell, number).map(|source| source.established);
             let began = self.source(cell, number).and_then(|source| source.began);
+            let echoes = self.source(cell, number).map_or(&[][..], HostFlow::echoes).to_vec();
             let completed = self.receiving(cell, number).and_then(|sink| sink.completed);
             let observation = &mut self.flows[number].observation;
             observation.packets = packets.or(observation.packets);
             observation.transfer = completed.zip(began).map(|(completed, began)| completed.since(began));
+            if let Traffic::Ping(ping) = &flow.traffic {
+                let point = |echo: &EchoPassage| {
+                    PacketPoint::trip(echo.number, ping.size.bytes(), echo.sent.since(measured.start), echo.trip)
+                };
+                observation.series = echoes.iter().map(point).collect();
+            }
             if matches!(flow.traffic, Traffic::Tcp(_)) {
                 match established.flatten() {
                     Some(at) => observation.connect = Some(at.since(opened(flow, start))),

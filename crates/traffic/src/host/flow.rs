@@ -12,7 +12,7 @@ use wire::{ECHO_LEN, Echo};
 
 use super::TcpSource;
 use crate::filler::fill;
-use crate::{Application, Arrival, PROBE_LEN, Probe, ProbeReceiver, Throttle};
+use crate::{Application, Arrival, EchoPassage, Echoes, PROBE_LEN, Probe, ProbeReceiver, Throttle};
 
 /// One end of a flow on a host, with its counters.
 #[derive(Debug)]
@@ -68,6 +68,7 @@ pub(super) enum End {
         size: usize,
         interval: Span,
         next: Option<Time>,
+        echoes: Echoes,
     },
     Application {
         sockets: Vec<(SocketHandle, IpEndpoint)>,
@@ -82,6 +83,15 @@ impl HostFlow {
         match &self.end {
             End::Application { application, .. } => Some(&**application),
             _ => None,
+        }
+    }
+
+    /// The requests of a ping, one by one.
+    #[must_use]
+    pub fn echoes(&self) -> &[EchoPassage] {
+        match &self.end {
+            End::Ping { echoes, .. } => echoes.single(),
+            _ => &[],
         }
     }
 
@@ -190,11 +200,12 @@ impl HostFlow {
                 }
                 application.deadline()
             }
-            End::Ping { handle, remote, ident, size, interval, next } => {
+            End::Ping { handle, remote, ident, size, interval, next, echoes } => {
                 let socket = sockets.get_mut::<icmp::Socket<'_>>(*handle);
                 let v6 = matches!(remote, IpAddress::Ipv6(_));
                 while let Ok((reply, _)) = socket.recv() {
-                    let probe = Echo::parse(reply, v6).and_then(|(_, payload)| Probe::read(payload));
+                    let reply = Echo::parse(reply, v6).filter(|(echo, _)| echo.reply);
+                    let probe = reply.and_then(|(echo, _)| echoes.reply(now, echo.sequence));
                     if let (Some(probe), Some(receiver)) = (probe, &mut self.receiver)
                         && let Arrival::First { delay, .. } = receiver.receive(now, &probe)
                         && self.window.contains(&probe.sent)
@@ -208,14 +219,12 @@ impl HostFlow {
                     return None;
                 }
                 while *next <= now {
-                    let number = next.since(self.sending.start).as_nanos() / interval.as_nanos().max(1);
-                    let echo = Echo { reply: false, identifier: *ident, sequence: number as u16 };
+                    let echo = Echo { reply: false, identifier: *ident, sequence: echoes.send(now) };
                     if let Ok(message) = socket.send(ECHO_LEN + *size, *remote) {
                         // The stack fills in the checksum.
                         let (header, payload) = message.split_at_mut(ECHO_LEN);
                         header.copy_from_slice(&echo.to_bytes(v6));
                         fill(payload);
-                        payload[..PROBE_LEN].copy_from_slice(&Probe { flow: 0, number, sent: now }.bytes());
                     }
                     self.sent_packets += u64::from(counted);
                     *next += *interval;
