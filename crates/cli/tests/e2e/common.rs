@@ -181,7 +181,15 @@ impl Started {
                 Err(mpsc::RecvTimeoutError::Timeout) => panic!("something it started holds its standard output"),
             }
         }
-        Said { status, out: self.out, err: self.err.take().unwrap().join().unwrap() }
+        Said { status, out: std::mem::take(&mut self.out), err: self.err.take().unwrap().join().unwrap() }
+    }
+}
+
+impl Drop for Started {
+    /// Leaves nothing behind, also where a test fails: one that has ended is not there to be killed.
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
     }
 }
 
