@@ -4,21 +4,25 @@
 //! at the end.
 
 /// x^3 + x + 1, reversed: UO-0 and UO-1 packets (RFC 3095 5.9.2).
-pub(crate) const CRC3: Crc = Crc::new(0x06, 0x07);
+pub(crate) static CRC3: Crc = Crc::new(0x06, 0x07);
 /// x^7 + x^6 + x^3 + x^2 + x + 1 … reversed: UOR-2 packets and extension 3 (RFC 3095 5.9.2).
-pub(crate) const CRC7: Crc = Crc::new(0x79, 0x7f);
+pub(crate) static CRC7: Crc = Crc::new(0x79, 0x7f);
 /// x^8 + x^2 + x + 1, reversed: IR, IR-DYN and feedback (RFC 3095 5.9.1).
-pub(crate) const CRC8: Crc = Crc::new(0xe0, 0xff);
+pub(crate) static CRC8: Crc = Crc::new(0xe0, 0xff);
 
-/// One polynomial with its table.
+/// Octets that are taken at once: the look-ups do not wait for each other then.
+const AT_ONCE: usize = 8;
+
+/// One polynomial with its tables.
 pub(crate) struct Crc {
-    table: [u8; 256],
+    /// What an octet does to a register that is zero, when so many more octets follow it.
+    tables: [[u8; 256]; AT_ONCE],
     start: u8,
 }
 
 impl Crc {
     const fn new(reversed: u8, start: u8) -> Self {
-        let mut table = [0; 256];
+        let mut tables = [[0; 256]; AT_ONCE];
         let mut octet = 0;
         while octet < 256 {
             let mut register = octet as u8;
@@ -27,14 +31,23 @@ impl Crc {
                 register = if register & 1 == 1 { register >> 1 ^ reversed } else { register >> 1 };
                 bit += 1;
             }
-            table[octet] = register;
+            tables[0][octet] = register;
             octet += 1;
         }
-        Self { table, start }
+        let mut behind = 1;
+        while behind < AT_ONCE {
+            let mut octet = 0;
+            while octet < 256 {
+                tables[behind][octet] = tables[0][tables[behind - 1][octet] as usize];
+                octet += 1;
+            }
+            behind += 1;
+        }
+        Self { tables, start }
     }
 
     /// The CRC of `bytes`.
-    pub(crate) const fn of(&self, bytes: &[u8]) -> u8 {
+    pub(crate) fn of(&self, bytes: &[u8]) -> u8 {
         self.update(self.start, bytes)
     }
 
@@ -44,13 +57,15 @@ impl Crc {
     }
 
     /// Goes on from `register`, the CRC of what came before.
-    pub(crate) const fn update(&self, mut register: u8, bytes: &[u8]) -> u8 {
-        let mut at = 0;
-        while at < bytes.len() {
-            register = self.table[(register ^ bytes[at]) as usize];
-            at += 1;
-        }
-        register
+    pub(crate) fn update(&self, register: u8, bytes: &[u8]) -> u8 {
+        let (blocks, rest) = bytes.as_chunks::<AT_ONCE>();
+        let register = blocks.iter().fold(register, |register, block| {
+            // A register of at most eight bits changes the first octet alone.
+            let first = self.tables[AT_ONCE - 1][usize::from(register ^ block[0])];
+            let rest = block[1..].iter().zip(self.tables[..AT_ONCE - 1].iter().rev());
+            rest.fold(first, |sum, (octet, table)| sum ^ table[usize::from(*octet)])
+        });
+        rest.iter().fold(register, |register, octet| self.tables[0][usize::from(register ^ octet)])
     }
 }
 
