@@ -319,8 +319,8 @@ pub(crate) enum ProbeAction {
 /// headers), falsifies single sizes, but not the slope.
 #[derive(Debug, Args)]
 pub(crate) struct PacketPair {
-    /// The listening host, as HOST, HOST:PORT or [IPV6]:PORT; with --listen the address to listen at
-    /// [default there: every address].
+    /// The listening host, with its port or without (an IPv6 address that has one in brackets); with
+    /// --listen the address to listen at, every address if there is none.
     #[arg(value_name = "HOST[:PORT]", required_unless_present = "listen")]
     pub(crate) host: Option<String>,
     /// Listen, and answer whoever asks, until interrupted.
