@@ -181,10 +181,33 @@ fn what_is_sent_while_there_is_no_line_is_refused() {
 }
 
 #[test]
+fn a_device_that_is_not_there_yet_is_waited_for() {
+    let path = path("coming");
+    // What a line that was killed leaves.
+    std::os::unix::fs::symlink("/dev/pts/987654", &path).unwrap();
+    let echo = Echo::new(Line::open(&Address::Device(path.clone()), SETTINGS).unwrap());
+    assert_eq!(echo.counted(), Counted::default());
+    let pty = Pty::create(&path).unwrap();
+    until("the device is opened", || echo.counted().up);
+    assert_eq!((echo.counted().begun, echo.counted().lost), (1, 0));
+    drop(pty);
+}
+
+#[test]
+fn a_device_is_for_one_user_at_a_time() {
+    let path = path("locked");
+    let pty = Pty::create(&path).unwrap();
+    let address = Address::Device(path.clone());
+    let first = Line::open(&address, SETTINGS).unwrap();
+    let error = Line::open(&address, SETTINGS).unwrap_err().to_string();
+    assert!(error.contains("another program uses it") && error.contains("end that first"), "{error}");
+    drop(first);
+    Line::open(&address, SETTINGS).unwrap();
+    drop(pty);
+}
+
+#[test]
 fn what_cannot_be_opened_is_told() {
-    let missing = Address::Device("/dev/no-such-line".into());
-    let error = Line::open(&missing, SETTINGS).unwrap_err().to_string();
-    assert!(error.contains("cannot open the line /dev/no-such-line: No such file"), "{error}");
     // Something that is no terminal.
     let error = Line::open(&Address::Device("/dev/null".into()), SETTINGS).unwrap_err().to_string();
     assert!(error.contains("/dev/null"), "{error}");

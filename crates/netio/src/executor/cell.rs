@@ -7,7 +7,9 @@ use std::io;
 use engine::{DropReason, Event, ExitId, Graph, NodeId, Outlet, Packet, Pool, Span, Time};
 use hdrhistogram::Histogram;
 
-use super::{CellReport, CellSpec, CellWire, Dropped, HELD_FULL, MALFORMED, NO_WIRE, Options, Totals};
+use super::{
+    CellReport, CellSpec, CellWire, Dropped, EVENTS_MAX, HELD_FULL, Happened, MALFORMED, NO_WIRE, Options, Totals,
+};
 use crate::clock::{Epoch, Instant, Stalls};
 use crate::port::Scratch;
 
@@ -187,6 +189,13 @@ impl Cell {
         }
     }
 
+    /// What elements told since this was asked last, and how much of it there was no room for.
+    pub(super) fn events(&mut self) -> (Vec<Happened>, u64) {
+        let node = |(at, node, event)| Happened { at, place: self.graph.name(node).into(), event };
+        let told = self.exits.events.drain(..).map(node).collect();
+        (told, std::mem::take(&mut self.exits.unheard))
+    }
+
     pub(super) fn kernel_drops(&mut self) -> Option<u64> {
         self.wires.iter_mut().map(|wire| wire.wire.kernel_drops().ok()).sum()
     }
@@ -278,6 +287,10 @@ struct Exits {
     held_limit: usize,
     sequence: u64,
     drops: BTreeMap<(Place, DropReason), (u64, u64)>,
+    /// What elements told, until somebody asks for it: [`EVENTS_MAX`] at most.
+    events: Vec<(Time, NodeId, Event)>,
+    /// Events beyond those.
+    unheard: u64,
 }
 
 impl Exits {
@@ -297,6 +310,8 @@ impl Exits {
             held_limit,
             sequence: 0,
             drops: BTreeMap::new(),
+            events: Vec::with_capacity(EVENTS_MAX),
+            unheard: 0,
         }
     }
 
@@ -381,6 +396,11 @@ impl Outlet for Gate<'_> {
         self.end(Place::Node(node), reason, packet);
     }
 
-    /// Nobody here listens: what elements count is read from them.
-    fn event(&mut self, _: Time, _: NodeId, _: Event) {}
+    fn event(&mut self, at: Time, node: NodeId, event: Event) {
+        if self.exits.events.len() < EVENTS_MAX {
+            self.exits.events.push((at, node, event));
+        } else {
+            self.exits.unheard += 1;
+        }
+    }
 }

@@ -27,7 +27,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{self, Sender};
 use std::thread::JoinHandle;
 
-use engine::{DropReason, ExitId, Graph, NodeId, Port, Span};
+use engine::{DropReason, Event, ExitId, Graph, NodeId, Port, Span, Time};
 use hdrhistogram::Histogram;
 
 use crate::clock::{Epoch, Stalls};
@@ -43,6 +43,9 @@ pub const MALFORMED: DropReason = DropReason("malformed frame");
 pub const NO_WIRE: DropReason = DropReason("exit without a wire");
 /// Too many packets were handed over ahead of their launch time ([`Options::held`]).
 pub const HELD_FULL: DropReason = DropReason("too many packets ahead of their time");
+
+/// Events of a cell's elements that are kept until [`CellHandle::events`] takes them.
+pub const EVENTS_MAX: usize = 256;
 
 /// How the thread runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -223,6 +226,16 @@ impl CellHandle {
         self.ask_cell(|cell| cell.report())
     }
 
+    /// What the elements told since this was asked last, or since the cell was added, and how many
+    /// events were lost as more than [`EVENTS_MAX`] came between.
+    ///
+    /// # Errors
+    ///
+    /// If the thread has ended.
+    pub fn events(&self) -> Result<(Vec<Happened>, u64), Stopped> {
+        self.ask_cell(Cell::events)
+    }
+
     fn ask_cell<R: Send + 'static>(&self, work: impl FnOnce(&mut Cell) -> R + Send + 'static) -> Result<R, Stopped> {
         let (reply, answer) = mpsc::channel();
         self.mailbox.send(Command::Do(
@@ -261,6 +274,17 @@ impl Drop for CellHandle {
             let _ = self.take();
         }
     }
+}
+
+/// What an element told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Happened {
+    /// When, in the graph's time.
+    pub at: Time,
+    /// The element's name.
+    pub place: String,
+    /// What happened.
+    pub event: Event,
 }
 
 /// A cell that was taken out.

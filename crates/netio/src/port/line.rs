@@ -9,7 +9,7 @@
 //!
 //! A USB adapter is pulled out, a connection breaks: the line is down then, and what is sent is refused
 //! ([`super::WIRE_DOWN`]). A device is opened and a connection made anew every [`RETRY`] until that
-//! succeeds; a listener takes the next connection. How often is counted ([`Status`]).
+//! succeeds, and the same holds for a device that is not there at the start; a listener takes the next connection. How often is counted ([`Status`]).
 //!
 //! The executor watches one descriptor for as long as the wire lives: an epoll instance of the wire's
 //! own, in which device, listener and timer come and go.
@@ -121,20 +121,23 @@ const TIMER: u64 = 1;
 const LISTENER: u64 = 2;
 
 impl Line {
-    /// Opens a line. A device must be there. A connection is made in the background, to an address
-    /// that is looked up here, once.
+    /// Opens a line. A device that is not there is waited for, as one that went away; [`Status`] tells.
+    /// A connection is made in the background, to an address that is looked up here, once.
     ///
     /// # Errors
     ///
-    /// The device cannot be opened or set so; the host is unknown; the port is taken.
+    /// The device is there and cannot be opened or set so, or somebody else uses it; the host is unknown;
+    /// the port is taken.
     pub fn open(address: &Address, settings: Settings) -> Result<Self, SetupError> {
         match address {
             Address::Device(path) => {
                 let device = Device { path: path.clone(), settings };
-                let file = device
-                    .open()
-                    .map_err(|source| SetupError::new(format!("open the line {}", path.display()), source))?;
-                Self::new(Source::Device(device), Some(file))
+                let file = match device.open() {
+                    Ok(file) => Some(file),
+                    Err(error) if Device::may_come(&error) => None,
+                    Err(source) => return Err(SetupError::new(format!("open the line {}", path.display()), source)),
+                };
+                Self::new(Source::Device(device), file)
             }
             Address::Connect(target) => Self::new(Source::Connect(Connector::new(target)?), None),
             Address::Listen(target) => Self::new(Source::Listen(Listener::bind(target)?), None),

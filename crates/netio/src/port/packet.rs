@@ -18,7 +18,8 @@ use crate::sys::check;
 /// A packet socket on the far end of a veth pair or on an interface of the machine.
 ///
 /// Frames wait for us in a ring that is shared with the kernel: 240 frames for a veth pair, 960 for
-/// an interface of the machine, each of up to 64 KiB (16 and 63 MiB). A ring, unlike a socket's
+/// an interface of the machine, 120 for an interface whose frames go to a slow line, each of up to 64 KiB
+/// (16, 63 and 8 MiB). A ring, unlike a socket's
 /// buffer, does not depend on `net.core.rmem_max`, which an ordinary user cannot raise.
 ///
 /// On an interface of the machine the socket sees all that comes in (it makes it promiscuous) and
@@ -80,13 +81,14 @@ impl Packet {
         Ok(Self { socket, ring, dropped: 0, hub: None })
     }
 
-    /// Takes an interface of the namespace the calling thread is in; needs `CAP_NET_RAW` there.
+    /// Takes an interface of the namespace the calling thread is in, with a small ring: for a slow line,
+    /// which has its own queues. Needs `CAP_NET_RAW` there.
     ///
     /// # Errors
     ///
     /// If there is no such interface, or the privilege is missing.
-    pub fn interface_here(name: &str) -> Result<Self, SetupError> {
-        let (socket, ring) = open(name, 64)?;
+    pub fn interface_for_line(name: &str) -> Result<Self, SetupError> {
+        let (socket, ring) = open(name, SMALL)?;
         Ok(Self { socket, ring, dropped: 0, hub: None })
     }
 
@@ -170,6 +172,9 @@ impl fmt::Display for Packet {
         write!(f, "{what} with a packet socket, virtio_net_hdr and a receive ring")
     }
 }
+
+/// MiB of a ring for a slow line: what a burst on a LAN of 1 Gbit/s brings in 1 ms.
+const SMALL: usize = 8;
 
 /// Opens a socket on an interface of the calling thread's namespace; its ring has `blocks` MiB.
 fn open(name: &str, blocks: usize) -> Result<(OwnedFd, Ring), SetupError> {

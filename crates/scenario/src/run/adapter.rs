@@ -110,7 +110,7 @@ impl LiveAdapter {
         let nodes = build(&mut graph, &self.config, self.seed, self.record.is_some())?;
         let mut recorder = self.record.clone().map(|path| Recorder::create(path, &self)).transpose()?;
         let line = Line::open(&self.line, self.settings)?;
-        let lan = Packet::interface_here(&self.lan).map_err(|error| match error.source.kind() {
+        let lan = Packet::interface_for_line(&self.lan).map_err(|error| match error.source.kind() {
             io::ErrorKind::PermissionDenied => AdapterError::NotAllowed(self.lan.clone()),
             _ => AdapterError::Network(error),
         })?;

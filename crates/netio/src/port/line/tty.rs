@@ -22,17 +22,41 @@ pub(super) struct Device {
 }
 
 impl Device {
-    /// Opens and sets it. What came in before is discarded: it belongs to nobody who listens now.
+    /// Opens and sets it, for us alone: who else heeds locks (`flock`) is kept out until it is closed. What
+    /// came in before is discarded: it belongs to nobody who listens now.
+    ///
+    /// Not by `TIOCEXCL`, which outlives a user of a pseudo-terminal that was killed.
     pub(super) fn open(&self) -> io::Result<File> {
-        let file = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .custom_flags(libc::O_NOCTTY | libc::O_NONBLOCK)
-            .open(&self.path)?;
-        set(&file, self.settings)?;
+        let file = self.reach()?;
         // SAFETY: takes no pointer.
-        check(unsafe { libc::ioctl(file.as_raw_fd(), libc::TCFLSH, libc::TCIOFLUSH) })?;
+        check(unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) }).map_err(|error| match error
+            .kind()
+        {
+            io::ErrorKind::WouldBlock => io::Error::new(
+                io::ErrorKind::ResourceBusy,
+                "another program uses it (another `narrows adapter`?); end that first, or give another --line",
+            ),
+            _ => error,
+        })?;
+        self.prepare(&file)?;
         Ok(file)
+    }
+
+    /// Whether a device that could not be opened for this may come yet: it was not plugged in, or nobody made
+    /// it by now.
+    pub(super) fn may_come(error: &io::Error) -> bool {
+        error.kind() == io::ErrorKind::NotFound
+            || matches!(error.raw_os_error(), Some(libc::ENXIO | libc::ENODEV | libc::EIO))
+    }
+
+    fn reach(&self) -> io::Result<File> {
+        OpenOptions::new().read(true).write(true).custom_flags(libc::O_NOCTTY | libc::O_NONBLOCK).open(&self.path)
+    }
+
+    fn prepare(&self, file: &File) -> io::Result<()> {
+        set(file, self.settings)?;
+        // SAFETY: takes no pointer.
+        check(unsafe { libc::ioctl(file.as_raw_fd(), libc::TCFLSH, libc::TCIOFLUSH) }).map(drop)
     }
 }
 
@@ -90,7 +114,9 @@ impl Pty {
         let device = name(&ours).map_err(failed("ask for a pseudo-terminal's name"))?;
         let settings = Settings { baud: 9_600, framing: link::characters::Framing::N81 };
         let theirs = Device { path: device.clone(), settings };
-        let theirs = theirs.open().map_err(failed(&format!("open {}", device.display())))?;
+        // Without a lock, which is for whoever uses it.
+        let opened = theirs.reach().and_then(|file| theirs.prepare(&file).map(|()| file));
+        let theirs = opened.map_err(failed(&format!("open {}", device.display())))?;
         Ok(Self { ours, _theirs: theirs, device, path: None })
     }
 
