@@ -6,7 +6,7 @@ use std::path::Path;
 
 use engine::Rate;
 use netio::port::line::Settings;
-use scenario::{AdapterAccount, LiveAdapter};
+use scenario::{AdapterAccount, AdapterNews, LiveAdapter};
 
 use crate::args::{self, Schedule};
 use crate::{exit, run, show};
@@ -23,12 +23,21 @@ pub(crate) fn adapter(options: &args::Adapter) -> u8 {
     let seed = live.seed;
     netio::sandbox::heed_interrupts();
     let mut before: Option<AdapterAccount> = None;
-    let account = live.run(|account| {
-        eprintln!("narrows: {}", account.line(before.as_ref()));
+    let account = live.run(|news| {
+        let json = match news {
+            AdapterNews::Event(event) => {
+                eprintln!("narrows: {}", event.text);
+                event.json()
+            }
+            AdapterNews::Account(account) => {
+                eprintln!("narrows: {}", account.line(before.as_ref()));
+                before = Some(account.clone());
+                account.json()
+            }
+        };
         if options.json {
-            println!("{}", account.json());
+            println!("{json}");
         }
-        before = Some(account.clone());
     });
     match account {
         Ok(account) => {
@@ -57,6 +66,14 @@ fn live(options: &args::Adapter) -> Result<LiveAdapter, u8> {
         None => adapter::AdapterConfig::default(),
     };
     let framing = options.framing.unwrap_or_default();
+    if framing.data_bits() < 8 {
+        eprintln!(
+            "narrows: `--framing {framing}` has characters of {} bits, and the adapters exchange octets; set the port \
+             and what is behind it to 8 data bits, such as 8N1",
+            framing.data_bits()
+        );
+        return Err(exit::BAD_INPUT);
+    }
     if let Some(baud) = options.baud.and_then(|baud| Rate::from_bits_per_second(baud.into())) {
         config.rate = baud;
         config.bits_per_character = framing.bits() as u8;

@@ -15,9 +15,9 @@ pub use read::{
     parse_adapter_config, reference,
 };
 pub use run::{
-    Account, AdapterAccount, AdapterError, CellError, Difference, Executor, Governor, Jobs, LineChangeError, LinkError,
-    Live, LiveAdapter, LiveError, Options as RunOptions, Outcome, PacedLine, PacedLineAccount, PacedLineError,
-    Progress, RETRIES, ReplayError, Replayed, RunError, SimulationError, check_line_change, replay, replay_recording,
-    run,
+    Account, AdapterAccount, AdapterError, AdapterEvent, AdapterNews, CellError, Difference, Executor, Governor, Jobs,
+    LineChangeError, LinkError, Live, LiveAdapter, LiveError, Options as RunOptions, Outcome, PacedLine,
+    PacedLineAccount, PacedLineError, Progress, RETRIES, ReplayError, Replayed, RunError, SimulationError,
+    check_line_change, replay, replay_recording, run,
 };
 pub use traffic::{SERVICES, Service, VOCODERS, Vocoder};

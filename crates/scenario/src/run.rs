@@ -20,7 +20,8 @@ use crate::plan::Plan;
 use schedule::{Queue, Waiting};
 
 pub use adapter::{
-    AdapterAccount, AdapterError, Difference, LiveAdapter, ReplayError, Replayed, replay, replay_recording,
+    AdapterAccount, AdapterError, AdapterEvent, AdapterNews, Difference, LiveAdapter, ReplayError, Replayed, replay,
+    replay_recording,
 };
 pub use links::LinkError;
 pub use paced::{LineChangeError, PacedLine, PacedLineAccount, PacedLineError, check_line_change};

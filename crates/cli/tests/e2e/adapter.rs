@@ -4,6 +4,7 @@
 use std::fs::{self, OpenOptions};
 use std::io::{Read, Write};
 use std::net::{IpAddr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::thread;
@@ -136,13 +137,27 @@ fn is_up(adapter: &mut Started) {
     adapter.line(|line| session(line).is_some_and(|session| session["up"] == true));
 }
 
+/// Waits until an adapter tells that something happened; its words.
+fn happens(adapter: &mut Started, what: &str) -> String {
+    let told = |line: &str| serde_json::from_str::<Value>(line).unwrap();
+    let line = adapter.line(|line| told(line)["event"] == "happened" && told(line)["what"] == what);
+    told(&line)["text"].as_str().unwrap().to_owned()
+}
+
 /// Ends an adapter; its last account.
 fn ended(adapter: Started, signal: &str) -> Value {
     adapter.signal(signal, false);
     let said = adapter.end();
     assert_eq!(said.code(), Some(0), "{said:?}");
     assert!(said.err.contains("narrows: seed ") && said.err.contains("session: begun"), "{said:?}");
-    serde_json::from_str(said.out.lines().last().unwrap()).unwrap()
+    let account: Value = serde_json::from_str(said.out.lines().last().unwrap()).unwrap();
+    // Every loss has its reason in the words, too.
+    let received = said.err.lines().find(|line| line.starts_with("narrows: received: ")).unwrap();
+    for (name, words) in [("check", "wrong check sequence"), ("crc", "CRC-32"), ("incomplete", "lost fragment")] {
+        assert_eq!(account["receive"][name].as_u64().unwrap() > 0, received.contains(words), "{name}: {said:?}");
+    }
+    assert!(said.err.contains("narrows: voices: "), "{said:?}");
+    account
 }
 
 /// An echo request from a host to another, with the kernel's answer; none within the time.
@@ -238,16 +253,57 @@ fn a_line_that_is_cut_comes_back() {
     trial.is_joined(3);
     trial.set(&["cut=true"]);
     for adapter in &mut adapters {
+        assert!(happens(adapter, "line lost").contains("nothing good heard for 4"));
         adapter.line(|line| session(line).is_some_and(|session| session["up"] == false));
     }
     trial.set(&["cut=false"]);
     adapters.iter_mut().for_each(is_up);
     trial.is_joined(3);
-    for adapter in adapters {
-        let account = ended(adapter, "INT");
+    for mut adapter in adapters {
+        // The first of it is on standard error, too, as is the second.
+        adapter.signal("INT", false);
+        adapter.line(|line| session(line).is_some());
+        let said = adapter.end();
+        assert!(said.err.matches("narrows: session with the other adapter (instance ").count() >= 2, "{said:?}");
+        let account: Value = serde_json::from_str(said.out.lines().last().unwrap()).unwrap();
         assert!(account["session"]["lost"].as_u64().unwrap() >= 1, "{account}");
     }
     assert!(trial.end().contains("line cut"));
+}
+
+#[test]
+fn an_adapter_waits_for_its_line_and_has_it_for_itself() {
+    if !can_isolate() || !needs_root() {
+        return;
+    }
+    let (place, side) = (Place::new(), Side::new(1));
+    let mut adapter = side.adapter(&place, Path::new("./a"), &[]);
+    assert!(happens(&mut adapter, "waiting for the device").contains("no device at ./a yet"));
+    let mut line = Started::new(&mut narrows(&place, ["line", "--pty", "a", "--pty", "b"]));
+    line.line(|line| line.contains("are joined"));
+    happens(&mut adapter, "device opened");
+    let said = side.adapter(&place, Path::new("./a"), &[]).end();
+    assert_eq!(said.code(), Some(1), "{said:?}");
+    assert!(said.err.contains("cannot open the line ./a: another program uses it"), "{said:?}");
+    line.signal("INT", false);
+    assert_eq!(line.end().code(), Some(0));
+    assert!(happens(&mut adapter, "device lost").contains("./a is gone"));
+    let account = ended(adapter, "INT");
+    assert_eq!((&account["device"]["begun"], &account["device"]["lost"]), (&1.into(), &1.into()), "{account}");
+}
+
+#[test]
+fn adapters_of_one_seed_say_why_they_do_not_meet() {
+    let Some(trial) = Trial::new("seed", &["--baud", "38400"]) else { return };
+    let _turn = turn_beside();
+    let mut adapters = [0, 1].map(|side| trial.adapter(side, &["--baud", "38400", "--seed", "7"]));
+    for adapter in &mut adapters {
+        assert!(happens(adapter, "own hello heard: line looped back").contains("the same --seed"));
+    }
+    for adapter in adapters {
+        let account = ended(adapter, "INT");
+        assert!(account["session"]["looped"].as_u64().unwrap() > 0, "{account}");
+    }
 }
 
 #[test]
@@ -289,6 +345,18 @@ fn a_recording_replayed_gives_the_same_characters() {
     trial.is_joined(5);
     let account = ended(first, "INT");
     ended(second, "INT");
+
+    // It holds what passed: nobody else reads it, and nothing writes over it.
+    let recording = trial.place.join("recording");
+    assert_eq!(fs::metadata(&recording).unwrap().permissions().mode() & 0o777, 0o600);
+    let length = fs::metadata(&recording).unwrap().len();
+    let said = trial.adapter(0, &["--record", "recording"]).end();
+    assert_eq!(said.code(), Some(1), "{said:?}");
+    assert!(said.err.contains("recording is there already"), "{said:?}");
+    assert_eq!(fs::metadata(&recording).unwrap().len(), length);
+    let said = trial.sides[0].adapter(&trial.place, Path::new("/dev/null"), &["--record", "none"]).end();
+    assert_eq!(said.code(), Some(1), "{said:?}");
+    assert!(!trial.place.join("none").exists(), "a recording of nothing");
 
     let replay = |name: &str| run(&mut narrows(&trial.place, ["adapter", "--replay", name, "--json"]));
     let said = replay("recording");
@@ -380,6 +448,9 @@ fn what_an_adapter_cannot_be_is_told() {
     let said = adapter(&["--lan", "eth0", "--line", "/dev/null", "--config", "adapter.yaml"]);
     assert_eq!(said.code(), Some(2));
     assert!(said.err.contains("did you mean `schedule`?") && said.err.contains("adapter.yaml:2:1"), "{said:?}");
+    let said = adapter(&["--lan", "eth0", "--line", "/dev/null", "--framing", "7E1"]);
+    assert_eq!(said.code(), Some(2));
+    assert!(said.err.contains("characters of 7 bits") && said.err.contains("8 data bits"), "{said:?}");
     let said = adapter(&["--lan", "lo", "--line", "/dev/null"]);
     assert_eq!(said.code(), Some(1));
     assert!(said.err.contains("cannot open the line /dev/null"), "{said:?}");

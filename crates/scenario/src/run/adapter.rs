@@ -4,9 +4,11 @@
 mod account;
 mod replay;
 mod tap;
+mod told;
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -22,6 +24,8 @@ use netio::port::{Packet, Wire};
 pub use account::AdapterAccount;
 pub use replay::{Difference, ReplayError, Replayed, replay, replay_recording};
 use tap::{About, Tap};
+use told::Teller;
+pub use told::{AdapterEvent, AdapterNews};
 
 /// An adapter to run by itself.
 #[derive(Debug)]
@@ -63,6 +67,9 @@ pub enum AdapterError {
     /// The data plane ended.
     #[error(transparent)]
     Stopped(#[from] Stopped),
+    /// There is something where the recording was to go.
+    #[error("{} is there already, and a recording overwrites nothing; give another --record, or remove it", .0.display())]
+    RecordExists(PathBuf),
     /// The recording cannot be written.
     #[error("cannot write the recording {}: {source}; the adapter was stopped", path.display())]
     Record {
@@ -98,35 +105,48 @@ const TO_LAN: ExitId = ExitId(0);
 const TO_LINE: ExitId = ExitId(1);
 
 impl LiveAdapter {
-    /// Runs until the process is told to end ([`netio::sandbox::interrupted`]); `account` is given what
-    /// is counted every while, if that is wanted. Needs the right to open packet sockets
+    /// Runs until the process is told to end ([`netio::sandbox::interrupted`]); `tell` is given what
+    /// happens, and what is counted every while, if that is wanted. Needs the right to open packet sockets
     /// (`CAP_NET_RAW`).
     ///
     /// # Errors
     ///
     /// See [`AdapterError`].
-    pub fn run(self, mut account: impl FnMut(&AdapterAccount)) -> Result<AdapterAccount, AdapterError> {
+    pub fn run(self, mut tell: impl FnMut(AdapterNews<'_>)) -> Result<AdapterAccount, AdapterError> {
         let mut graph = Graph::new();
         let nodes = build(&mut graph, &self.config, self.seed, self.record.is_some())?;
-        let mut recorder = self.record.clone().map(|path| Recorder::create(path, &self)).transpose()?;
         let line = Line::open(&self.line, self.settings)?;
         let lan = Packet::interface_for_line(&self.lan).map_err(|error| match error.source.kind() {
             io::ErrorKind::PermissionDenied => AdapterError::NotAllowed(self.lan.clone()),
             _ => AdapterError::Network(error),
         })?;
+        // Last: nothing is left behind by what cannot be.
+        let mut recorder = self.record.clone().map(|path| Recorder::create(path, &self)).transpose()?;
         let status = line.status();
+        let mut teller = Teller::new(&self.config, &self.line);
+        if let Some(event) = teller.start(status.counted()) {
+            tell(AdapterNews::Event(&event));
+        }
         let wires = vec![
             CellWire { name: self.lan.clone(), wire: Wire::Packet(lan), entry: nodes.entry(LAN), exit: TO_LAN },
             CellWire { name: self.line.to_string(), wire: Wire::Line(line), entry: nodes.entry(LINE), exit: TO_LINE },
         ];
         let dataplane = Dataplane::start(Options { spin: false, ..Options::default() })?;
-        let handle = dataplane.add(CellSpec { epoch: Epoch::now(), graph, wires, late: LATE })?;
+        let epoch = Epoch::now();
+        let handle = dataplane.add(CellSpec { epoch, graph, wires, late: LATE })?;
         let mut next = self.every.map(|every| Instant::now() + every);
         while !netio::sandbox::interrupted() {
             thread::sleep(LOOK);
             if let (Some(recorder), Some(tap)) = (&mut recorder, nodes.tap) {
                 recorder.write(&take(&handle, tap)?)?;
             }
+            let (told, unheard) = handle.events()?;
+            let elapsed = since_start(epoch.time_at(netio::clock::Instant::now()));
+            let mut events: Vec<_> = teller.device(elapsed, status.counted()).collect();
+            events.extend(told.into_iter().filter_map(|told| teller.adapter(since_start(told.at), told.event)));
+            events.extend(teller.unheard(elapsed, unheard));
+            events.extend(teller.withheld(elapsed));
+            events.iter().for_each(|event| tell(AdapterNews::Event(event)));
             let report = handle.report()?;
             if let Some((wire, why)) = report.broken.into_iter().next() {
                 return Err(AdapterError::Broken { wire, why });
@@ -138,7 +158,8 @@ impl LiveAdapter {
                 let report = handle.report()?;
                 let counted = handle.ask(move |graph| nodes.counters(graph).map(|counters| (graph.now(), counters)))?;
                 if let Some((now, counters)) = counted {
-                    account(&AdapterAccount::new(now, &self.config, counters, status.counted(), report));
+                    let account = AdapterAccount::new(now, &self.config, counters, status.counted(), report);
+                    tell(AdapterNews::Account(&account));
                 }
             }
         }
@@ -199,12 +220,14 @@ struct Recorder {
 impl Recorder {
     fn create(path: PathBuf, live: &LiveAdapter) -> Result<Self, AdapterError> {
         let about = About { config: live.config.clone(), seed: live.seed, version: env!("CARGO_PKG_VERSION").into() };
-        match File::create(&path) {
+        // It holds all that passes, for its owner alone.
+        match File::options().write(true).create_new(true).mode(0o600).open(&path) {
             Ok(file) => {
                 let mut recorder = Self { path, file: BufWriter::new(file) };
                 recorder.write(&tap::begin(&about))?;
                 Ok(recorder)
             }
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Err(AdapterError::RecordExists(path)),
             Err(source) => Err(AdapterError::Record { path, source }),
         }
     }

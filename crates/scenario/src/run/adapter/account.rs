@@ -103,6 +103,20 @@ impl AdapterAccount {
             format::count(line.held),
             format::count(line.idle),
         ));
+        lines.push(format!("received: {}", self.received()));
+        let flows = &counters.flows;
+        lines.push(format!(
+            "voices: {} let in, {} refused, {} ended, {} on the line now, {} forgotten; {} predictions held, {} missed; {} \
+             packets overdue",
+            format::count(flows.admitted),
+            format::count(flows.refused),
+            format::count(flows.ended),
+            flows.active,
+            format::count(flows.forgotten),
+            format::count(flows.held),
+            format::count(flows.missed),
+            format::count(flows.overdue),
+        ));
         let (rohc, payload) = (&counters.rohc, &counters.payload);
         lines.push(format!(
             "compression: {} headers of {} B to {} B, {} packets of {} B to {} B",
@@ -117,11 +131,18 @@ impl AdapterAccount {
             let (answered, passed) = (format::count(of.answered), format::count(of.passed));
             lines.push(format!("{}: {answered} questions answered on the near side, {passed} passed on", kind.name()));
         }
+        if line.control_forced + rohc.feedback_lost > 0 {
+            lines.push(format!(
+                "control: {} frames waited for no gap any longer, {} pieces of header compression's feedback lost",
+                format::count(line.control_forced),
+                format::count(rohc.feedback_lost)
+            ));
+        }
         let session = &counters.session;
         lines.push(format!(
             "session: begun {}, lost {}, the other adapter restarted {} times, {} hellos of another version, {} of \
-             another line",
-            session.begun, session.lost, session.restarted, session.incompatible, session.other_line
+             another line, {} of its own (looped back)",
+            session.begun, session.lost, session.restarted, session.incompatible, session.other_line, session.looped
         ));
         let device = &self.line;
         lines.push(format!(
@@ -140,6 +161,9 @@ impl AdapterAccount {
                 format::count(dropped.packets),
                 dropped.reason
             ));
+        }
+        if let Some(lost) = self.report.kernel_drops.filter(|lost| *lost > 0) {
+            lines.push(format!("in the kernel: {} frames or characters lost for want of room", format::count(lost)));
         }
         let lateness = Quantiles::of_nanos(&self.report.lateness).unwrap_or_default();
         let quantity = |seconds| format::quantity(seconds, measure::Unit::Second);
@@ -175,6 +199,14 @@ impl AdapterAccount {
             .filter(|dropped| dropped.place != "adapter")
             .map(|dropped| json!({"place": dropped.place, "reason": dropped.reason.0, "packets": dropped.packets}));
         let (line, receive, flows) = (&counters.line, &counters.receive, &counters.flows);
+        let mut received = json!({
+            "characters": receive.characters, "frames": receive.frames, "bad_frames": self.bad_frames(),
+            "delivered_packets": receive.delivered.packets, "delivered_bytes": receive.delivered.bytes,
+            "kept_packets": receive.kept.packets,
+        });
+        for (name, _, count) in self.losses() {
+            received[name] = count.into();
+        }
         let (rohc, payload, session) = (&counters.rohc, &counters.payload, &counters.session);
         let cache = CacheKind::ALL.into_iter().zip(&counters.cache).map(|(kind, of)| {
             let counts = json!({
@@ -192,27 +224,26 @@ impl AdapterAccount {
             "classes": classes,
             "dropped": dropped,
             "dropped_outside": outside.collect::<Vec<_>>(),
+            "kernel_drops": self.report.kernel_drops,
+            "local_packets": counters.local.packets,
             "real_time_delay": times(&counters.real_time_delay),
             "forwarding_delay": times(&counters.forwarding_delay),
             "predicted_gap": times(&counters.predicted_gap),
             "line": {
                 "frames": line.frames, "real_time": line.real_time, "data": line.data, "framing": line.framing,
                 "encapsulation": line.encapsulation, "control": line.control, "held": line.held, "idle": line.idle,
+                "control_forced": line.control_forced,
             },
-            "receive": {
-                "characters": receive.characters, "frames": receive.frames, "bad_frames": self.bad_frames(),
-                "no_session": receive.no_session, "orphans": receive.orphans, "incomplete": receive.incomplete,
-                "expired": receive.expired, "oversized": receive.oversized, "crc": receive.crc,
-                "decompression": receive.decompression, "delivered_packets": receive.delivered.packets,
-                "delivered_bytes": receive.delivered.bytes,
-            },
+            "receive": received,
             "flows": {
                 "admitted": flows.admitted, "refused": flows.refused, "ended": flows.ended, "active": flows.active,
-                "held": flows.held, "missed": flows.missed, "overdue": flows.overdue,
+                "held": flows.held, "missed": flows.missed, "overdue": flows.overdue, "forgotten": flows.forgotten,
+                "characters_per_second": flows.characters_per_second, "told": flows.told,
             },
             "rohc": {
                 "packets": rohc.packets, "header_before": rohc.header_before, "header_after": rohc.header_after,
                 "feedback_sent": rohc.feedback_sent, "feedback_taken": rohc.feedback_taken,
+                "feedback_lost": rohc.feedback_lost, "contexts": rohc.contexts,
             },
             "payload": {
                 "deflated": payload.deflated, "bytes_before": payload.bytes_before,
@@ -222,12 +253,50 @@ impl AdapterAccount {
             "session": {
                 "up": session.up, "begun": session.begun, "lost": session.lost, "restarted": session.restarted,
                 "incompatible": session.incompatible, "other_line": session.other_line,
+                "looped": session.looped, "hellos_sent": session.hellos_sent, "hellos_taken": session.hellos_taken,
             },
             "device": {
                 "up": self.line.up, "begun": self.line.begun, "lost": self.line.lost, "read": self.line.read,
                 "written": self.line.written, "refused": self.line.refused,
             },
         })
+    }
+
+    /// What came from the line and was lost, by its reason: in JSON, in words, and how many.
+    fn losses(&self) -> [(&'static str, &'static str, u64); 13] {
+        let of = &self.counters.receive;
+        [
+            ("too_long", "frames too long", of.too_long),
+            ("short", "frames cut short", of.short),
+            ("check", "frames with a wrong check sequence", of.check),
+            ("malformed", "frames that make no sense", of.malformed),
+            ("no_session", "frames without a session", of.no_session),
+            ("orphans", "fragments whose packet's others are lost", of.orphans),
+            ("incomplete", "packets with a lost fragment", of.incomplete),
+            ("expired", "packets whose next fragment did not come in time", of.expired),
+            ("oversized", "packets too long", of.oversized),
+            ("crc", "packets with a wrong CRC-32", of.crc),
+            ("unknown_pair", "packets of an unknown Ethernet header", of.unknown_pair),
+            ("inflation", "packets whose payload cannot be inflated", of.inflation),
+            ("decompression", "packets whose header cannot be decompressed", of.decompression),
+        ]
+    }
+
+    fn received(&self) -> String {
+        let of = &self.counters.receive;
+        let lost: Vec<String> = self
+            .losses()
+            .iter()
+            .filter(|(_, _, count)| *count > 0)
+            .map(|(_, words, count)| format!("{} {words}", format::count(*count)))
+            .collect();
+        let lost = if lost.is_empty() { "nothing lost".into() } else { format!("lost: {}", lost.join(", ")) };
+        format!(
+            "{} good frames, {} packets delivered, {} that only renew what is answered here; {lost}",
+            format::count(of.frames),
+            format::count(of.delivered.packets),
+            format::count(of.kept.packets)
+        )
     }
 
     fn state(&self) -> &'static str {
