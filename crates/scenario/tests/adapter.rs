@@ -77,4 +77,12 @@ fn mistakes_are_told_with_their_place_and_the_nearest_choice() {
     assert!(told.contains("1:7") && told.contains("a mapping"), "{told}");
     let told = refused("session: {dead-after: 1s}");
     assert!(told.contains("session.dead-after` is 1s"), "{told}");
+    // What is out of its range, too, at the value itself.
+    let told = refused("schedule: gaps\nqueues:\n  data-packets: 64\n  data-bytes: 1KiB\n");
+    assert!(told.starts_with("adapter.yaml:4:15: the adapter's `queues.data-bytes` is 1KiB"), "{told}");
+    let told = refused("schedule: gaps\nrate: 1bit/s\n");
+    assert!(told.starts_with("adapter.yaml:2:7: "), "{told}");
+    // A default that does not go with what is written: where the mapping is.
+    let told = refused("schedule: gaps\nsession:\n  keep-alive: 10s\n");
+    assert!(told.starts_with("adapter.yaml:3:3: the adapter's `session.dead-after`"), "{told}");
 }

@@ -3,13 +3,13 @@
 
 use std::path::Path;
 
-use adapter::AdapterConfig;
+use adapter::{AdapterConfig, ConfigError};
 
 use crate::read::fields;
 use crate::read::file::{self, FileError};
-use crate::read::problem::{Noted, Notes, Problem, ScenarioError};
+use crate::read::problem::{At, Noted, Notes, Problem, ScenarioError};
 use crate::read::typed;
-use crate::read::yaml::{self, Node};
+use crate::read::yaml::{self, Node, Value};
 
 /// Reads an adapter's configuration file.
 ///
@@ -51,6 +51,24 @@ pub fn parse_adapter_config(name: &str, text: &str) -> Result<AdapterConfig, Sce
 /// An adapter's configuration from the tree.
 pub(crate) fn decode(notes: &Notes, node: &Node) -> Result<AdapterConfig, Noted> {
     let config: AdapterConfig = typed::read(notes, node, "an adapter's configuration")?;
-    config.validate().map_err(|error| fields::refuse(notes, node.at, &error))?;
+    config.validate().map_err(|error| fields::refuse(notes, place(node, &error), &error))?;
     Ok(config)
+}
+
+/// Where the value stands that is refused, as far as it is written there.
+fn place(node: &Node, error: &ConfigError) -> At {
+    let (path, item) = match error {
+        ConfigError::Invalid { field, .. } => (*field, None),
+        ConfigError::Queue(_) => ("queues.discipline", None),
+        ConfigError::Rule { number, .. } => ("rules", number.checked_sub(1)),
+    };
+    let mut found = node;
+    for key in path.split('.') {
+        let Some(entry) = found.entry(key) else { return found.at };
+        found = &entry.node;
+    }
+    match (&found.value, item) {
+        (Value::List(items), Some(item)) => items.get(item).map_or(found.at, |item| item.at),
+        _ => found.at,
+    }
 }
