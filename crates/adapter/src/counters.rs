@@ -162,6 +162,8 @@ pub struct FlowCounters {
     pub ended: u64,
     /// Flows that gave way to others while they were watched.
     pub forgotten: u64,
+    /// Packets of flows that sent more than they were let in with: they went as data.
+    pub excess: u64,
     /// Flows on the line now.
     pub active: u32,
     /// What they take of the line now, in characters per second.

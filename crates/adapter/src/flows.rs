@@ -68,6 +68,10 @@ struct Flow {
     tracker: Tracker,
     /// Characters of a frame, times 8; smoothed. 0 while unknown.
     frame: u32,
+    /// What it may take of the line, in characters per 1,000 s.
+    granted: u64,
+    /// When it will have used no more than that, by what it sent (ITU-T I.371, GCRA).
+    paid_until: Time,
     told: Option<Time>,
 }
 
@@ -77,6 +81,12 @@ enum State {
     Active,
     Refused,
 }
+
+/// A flow may send this much more than it was granted, in percent: header contexts are refreshed, and
+/// periods are measured.
+const TOLERANCE_PERCENT: u64 = 25;
+/// And so many datagrams ahead of it.
+const BURST: u64 = 4;
 
 /// A sender is told no more often than this; neither are all senders together than ten times that.
 const TELL: Span = Span::from_secs(1);
@@ -156,8 +166,13 @@ impl Flows {
             self.leave(at);
             return data;
         }
-        match self.flows[at].state {
-            State::Active => Verdict::RealTime(key),
+        let state = self.flows[at].state;
+        match state {
+            State::Active if self.conforms(now, at, likely) => Verdict::RealTime(key),
+            State::Active => {
+                self.counters.excess += 1;
+                data
+            }
             State::Watched | State::Refused => self.admit(now, at, key),
         }
     }
@@ -170,7 +185,8 @@ impl Flows {
         let wanted = self.demand(at);
         if self.open || taken + wanted.unwrap_or(1) <= self.capacity {
             if self.open || wanted.is_some() {
-                self.flows[at].state = State::Active;
+                let flow = &mut self.flows[at];
+                (flow.state, flow.granted, flow.paid_until) = (State::Active, wanted.unwrap_or(0), now);
                 self.active.push(at);
                 self.counters.admitted += 1;
                 self.event = Some(Event { what: ADMITTED, value: wanted.unwrap_or(0) });
@@ -193,6 +209,29 @@ impl Flows {
             self.counters.told += 1;
         }
         Verdict::Refused { tell }
+    }
+
+    /// Whether a flow that was let in keeps to what it needed then, or needs now if that fits as well:
+    /// otherwise one that grows would take the line from the others. What is beyond goes as data.
+    fn conforms(&mut self, now: Time, at: usize, likely: u32) -> bool {
+        if self.open {
+            return true;
+        }
+        let others: u64 =
+            self.active.iter().filter(|place| **place != at).map(|place| self.flows[*place].granted).sum();
+        let free = self.capacity.saturating_sub(others);
+        let wanted = self.demand(at);
+        let flow = &mut self.flows[at];
+        flow.granted = wanted.filter(|wanted| *wanted <= free).unwrap_or(flow.granted.min(free)).max(1);
+        let rate = (flow.granted * (100 + TOLERANCE_PERCENT)).min(free * 100).max(1);
+        let time_of = |characters: u64| Span::from_nanos(characters.saturating_mul(100_000_000_000_000) / rate);
+        let usual = u64::from(flow.frame / 8).max(1);
+        let paid_until = flow.paid_until.max(now);
+        if paid_until > now + time_of(usual * BURST) {
+            return false;
+        }
+        flow.paid_until = paid_until + time_of(u64::from(likely));
+        true
     }
 
     /// The frame of a real-time datagram took so many characters. What is far over the usual was a
@@ -219,6 +258,11 @@ impl Flows {
         windows.min_by_key(|window| window.earliest)
     }
 
+    /// Whether a packet that was predicted is late: it may come at any moment now.
+    pub(crate) fn is_late(&self) -> bool {
+        self.active.iter().any(|at| self.flows[*at].tracker.is_late())
+    }
+
     /// What a prediction may be off beyond its guard.
     pub(crate) fn slack(&self) -> Span {
         self.slack
@@ -240,8 +284,16 @@ impl Flows {
     }
 
     fn insert(&mut self, now: Time, FlowKey(key): FlowKey) -> Option<usize> {
-        let flow =
-            Flow { seen: now, state: State::Watched, rule: None, tracker: Tracker::default(), frame: 0, told: None };
+        let flow = Flow {
+            seen: now,
+            state: State::Watched,
+            rule: None,
+            tracker: Tracker::default(),
+            frame: 0,
+            granted: 0,
+            paid_until: now,
+            told: None,
+        };
         if self.flows.len() < self.admission.flows as usize {
             self.keys.push(key);
             self.flows.push(flow);
@@ -255,12 +307,12 @@ impl Flows {
         Some(at)
     }
 
-    /// Frees the places of flows that fell silent.
+    /// Frees what flows that fell silent took of the line. Their period stays known: who presses to talk
+    /// again is real-time from the first packet on.
     fn expire(&mut self, now: Time) {
         for at in (0..self.active.len()).rev() {
             let place = self.active[at];
             if now.since(self.flows[place].seen) > self.admission.silence {
-                self.flows[place].tracker.reset();
                 self.leave(place);
             }
         }

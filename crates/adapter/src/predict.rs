@@ -113,6 +113,11 @@ impl Tracker {
         Some(Window { earliest, latest: due + guard })
     }
 
+    /// Whether the last prediction came to nothing, and the next packet is not given up yet.
+    pub(crate) fn is_late(&self) -> bool {
+        self.steady.is_some_and(|steady| (1..SILENT).contains(&steady.missed))
+    }
+
     /// Gives up predictions that came to nothing by now: how many.
     pub(crate) fn roll(&mut self, now: Time, slack: Span) -> u32 {
         let mut given_up = 0;

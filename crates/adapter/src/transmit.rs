@@ -58,6 +58,9 @@ enum Use {
     Control,
 }
 
+/// While a predicted packet is late, fragments take no more than this part of their longest time.
+const LATE_PART: u64 = 4;
+
 /// A control frame waits no longer than this for a gap that it fits into.
 const CONTROL_PATIENCE: Span = Span::from_secs(1);
 
@@ -161,11 +164,16 @@ impl Adapter {
         if let (Some(window), true) = (window, !self.line.holding) {
             self.counters.predicted_gap.record(window.earliest.since(start));
         }
+        let least = usize::from(self.config.fragments.least);
+        let in_time = |time| (self.clock.characters_in(time) as usize).saturating_sub(OVERHEAD).max(least);
         let most = match room {
+            // A packet that is late is not made later by a fragment for the gap to the one after it.
+            Some(room) if self.flows.is_late() => {
+                let short = Span::from_nanos(self.config.fragments.time.as_nanos() / LATE_PART);
+                (room as usize).saturating_sub(OVERHEAD).min(in_time(short))
+            }
             Some(room) => (room as usize).saturating_sub(OVERHEAD),
-            None => (self.clock.characters_in(self.config.fragments.time) as usize)
-                .saturating_sub(OVERHEAD)
-                .max(usize::from(self.config.fragments.least)),
+            None => in_time(self.config.fragments.time),
         };
         if self.send_fragment(now, priority, most.min(MAX_BODY)) {
             Step::Sent

@@ -106,13 +106,14 @@ impl AdapterAccount {
         lines.push(format!("received: {}", self.received()));
         let flows = &counters.flows;
         lines.push(format!(
-            "voices: {} let in, {} refused, {} ended, {} on the line now, {} forgotten; {} predictions held, {} missed; {} \
-             packets overdue",
+            "voices: {} let in, {} refused, {} ended, {} on the line now, {} forgotten; {} packets beyond what they were let \
+             in with; {} predictions held, {} missed; {} packets overdue",
             format::count(flows.admitted),
             format::count(flows.refused),
             format::count(flows.ended),
             flows.active,
             format::count(flows.forgotten),
+            format::count(flows.excess),
             format::count(flows.held),
             format::count(flows.missed),
             format::count(flows.overdue),
@@ -238,7 +239,7 @@ impl AdapterAccount {
             "flows": {
                 "admitted": flows.admitted, "refused": flows.refused, "ended": flows.ended, "active": flows.active,
                 "held": flows.held, "missed": flows.missed, "overdue": flows.overdue, "forgotten": flows.forgotten,
-                "characters_per_second": flows.characters_per_second, "told": flows.told,
+                "excess": flows.excess, "characters_per_second": flows.characters_per_second, "told": flows.told,
             },
             "rohc": {
                 "packets": rohc.packets, "header_before": rohc.header_before, "header_after": rohc.header_after,
