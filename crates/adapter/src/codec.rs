@@ -53,8 +53,9 @@ pub(crate) enum DecodeError {
 
 /// Most bytes of feedback in a frame, besides the channel's number.
 const MAX_FEEDBACK: usize = MAX_BODY - 1;
-/// How much longer than the packet it stands for header compression may leave a packet.
-const HEADROOM: usize = 64;
+/// How much longer than the packet it stands for header compression may leave a packet: an IR header of
+/// ROHC is longer than what it describes.
+pub(crate) const HEADROOM: usize = 64;
 
 impl Codec {
     pub(crate) fn new(config: &AdapterConfig) -> Self {

@@ -45,6 +45,17 @@ pub(crate) struct Hello {
     pub(crate) offer: Offer,
 }
 
+/// What the body of a hello says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Greeting {
+    Hello(Hello),
+    /// There is no common version.
+    Foreign {
+        /// The newest that the sender speaks.
+        newest: u8,
+    },
+}
+
 /// What an adapter can take and what its line is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Offer {
@@ -104,15 +115,23 @@ impl Hello {
         13 + 7 + 6 + rohc + if offer.inflates { 3 } else { 0 }
     }
 
-    /// Reads the body of a hello. Options that are not known are passed over; after the versions a
-    /// later protocol may say anything, so that of an adapter that is too new only these are read.
-    pub(crate) fn read(body: &[u8]) -> Option<Self> {
-        let (fixed, mut options) = body.split_first_chunk::<13>()?;
-        let [m, a, oldest, newest, flags, instance @ ..] = *fixed;
-        let (instance, heard) = instance.split_first_chunk::<4>()?;
+    /// Reads the body of a hello. Options that are not known are passed over; after the versions
+    /// another protocol may say anything, so that of an adapter without a common one only these are read.
+    pub(crate) fn read(body: &[u8]) -> Option<Greeting> {
+        let (&[m, a, oldest, newest], _) = body.split_first_chunk()?;
         if [m, a] != MAGIC || oldest > newest {
             return None;
         }
+        if oldest > *VERSIONS.end() || newest < *VERSIONS.start() {
+            return Some(Greeting::Foreign { newest });
+        }
+        Self::read_whole(body).map(Greeting::Hello)
+    }
+
+    fn read_whole(body: &[u8]) -> Option<Self> {
+        let (fixed, mut options) = body.split_first_chunk::<13>()?;
+        let [_, _, oldest, newest, flags, instance @ ..] = *fixed;
+        let (instance, heard) = instance.split_first_chunk::<4>()?;
         let instance = u32::from_be_bytes(*instance);
         let heard = u32::from_be_bytes(*heard.first_chunk()?);
         let mut offer = Offer { line: (0, 0), largest_packet: 1280, rohc: None, inflates: false };
@@ -167,10 +186,10 @@ mod tests {
                 4, 1, 1, // payload compression
             ]
         );
-        assert_eq!((Hello::read(&body), body.len()), (Some(hello()), Hello::size(&hello().offer)));
+        assert_eq!((Hello::read(&body), body.len()), (Some(Greeting::Hello(hello())), Hello::size(&hello().offer)));
         // An option of a later version is passed over; one that is cut off makes the whole no hello.
         body.extend_from_slice(&[77, 2, 1, 2]);
-        assert_eq!(Hello::read(&body), Some(hello()));
+        assert_eq!(Hello::read(&body), Some(Greeting::Hello(hello())));
         body.pop();
         assert_eq!(Hello::read(&body), None);
     }
@@ -179,10 +198,10 @@ mod tests {
         #[test]
         fn any_body_is_a_hello_or_none(body in prop::collection::vec(any::<u8>(), 0..80)) {
             let body: Vec<u8> = b"NW\x01\x01".iter().copied().chain(body).collect();
-            if let Some(hello) = Hello::read(&body) {
+            if let Some(Greeting::Hello(hello)) = Hello::read(&body) {
                 let mut again = Vec::new();
                 hello.write(&mut again);
-                prop_assert_eq!(Hello::read(&again), Some(hello));
+                prop_assert_eq!(Hello::read(&again), Some(Greeting::Hello(hello)));
             }
         }
     }

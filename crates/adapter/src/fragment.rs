@@ -10,6 +10,7 @@ use core::ops::Range;
 use engine::{Packet, Span, Time};
 use wire::ETHERNET_LEN;
 
+use crate::codec::HEADROOM;
 use crate::frame::crc32;
 use crate::pairs::Header;
 
@@ -197,13 +198,13 @@ impl Assembly {
         (incomplete, Taken::More)
     }
 
-    /// A later fragment of a packet that has no more than `limit` bytes of content.
+    /// A later fragment of a packet that has no more than `limit` bytes before header compression.
     pub(crate) fn later(&mut self, now: Time, number: u8, body: &[u8], last: bool, limit: usize) -> Taken<'_> {
         let state = core::mem::replace(&mut self.state, if last { State::Idle } else { State::Lost });
         if state != State::Next(number) {
             return Taken::Orphan { first: state != State::Lost };
         }
-        if self.bytes.len() + body.len() > 1 + ETHERNET_LEN + limit + 4 {
+        if self.bytes.len() + body.len() > 1 + ETHERNET_LEN + limit + HEADROOM + 4 {
             return Taken::Oversized;
         }
         self.bytes.extend_from_slice(body);

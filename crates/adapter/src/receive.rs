@@ -9,7 +9,7 @@ use crate::adapter::{Adapter, LAN};
 use crate::cache::FromLine;
 use crate::class::{Class, Priority, class_of, class_of_channel};
 use crate::codec::DecodeError;
-use crate::control::{Hello, header};
+use crate::control::{Greeting, Hello, header};
 use crate::fragment::{Assembly, Prefix, Taken};
 use crate::frame::{BadFrame, Deframer};
 use crate::pairs::{EXPLICIT, Header, ReceivePairs};
@@ -116,9 +116,12 @@ impl Adapter {
     }
 
     #[expect(clippy::unnecessary_wraps, reason = "one of the ways to take a frame")]
-    fn take_hello(&mut self, now: Time, hello: &Hello) -> Option<()> {
+    fn take_hello(&mut self, now: Time, greeting: &Greeting) -> Option<()> {
         let was_up = self.session.is_up();
-        let change = self.session.take(hello);
+        let change = match greeting {
+            Greeting::Hello(hello) => self.session.take(hello),
+            Greeting::Foreign { newest } => self.session.take_foreign(*newest),
+        };
         if let Some(agreed) = change.reset {
             self.meet(agreed);
         }

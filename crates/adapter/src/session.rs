@@ -52,14 +52,14 @@ pub(crate) struct Session {
     last_sent: Time,
     /// An answer is owed.
     answer: bool,
+    /// The last hello had no common version; the newest that it named.
+    foreign: Option<u8>,
     pub(crate) counters: SessionCounters,
 }
 
 #[derive(Debug)]
 struct Peer {
     instance: u32,
-    /// None if there is no common version.
-    agreed: Option<Agreed>,
 }
 
 /// What a hello changed.
@@ -93,6 +93,7 @@ impl Session {
             last_heard: Time::ZERO,
             last_sent: Time::ZERO,
             answer: false,
+            foreign: None,
             counters: SessionCounters::default(),
         }
     }
@@ -124,11 +125,11 @@ impl Session {
         if self.peer.as_ref().is_none_or(|peer| peer.instance != hello.instance) {
             self.meet(hello, &mut change);
         }
-        let Some(peer) = self.peer.as_ref().filter(|peer| peer.agreed.is_some()) else { return change };
+        self.foreign = None;
         if hello.heard == self.instance && !self.up {
             self.up = true;
             self.counters.begun += 1;
-            change.events[2] = Some(Event { what: SESSION, value: u64::from(peer.instance) });
+            change.events[2] = Some(Event { what: SESSION, value: u64::from(hello.instance) });
         }
         self.answer |= !hello.up || hello.heard != self.instance;
         change
@@ -138,21 +139,31 @@ impl Session {
     fn meet(&mut self, hello: &Hello, change: &mut Change) {
         let restarted = self.peer.is_some();
         self.up = false;
-        let common = hello.oldest.max(*VERSIONS.start()) <= hello.newest.min(*VERSIONS.end());
-        let agreed = common.then(|| self.agree(&hello.offer));
-        change.reset = Some(agreed.clone());
-        self.peer = Some(Peer { instance: hello.instance, agreed });
+        change.reset = Some(Some(self.agree(&hello.offer)));
+        self.peer = Some(Peer { instance: hello.instance });
         if restarted {
             self.counters.restarted += 1;
             change.events[0] = Some(Event { what: RESTARTED, value: u64::from(hello.instance) });
         }
-        if !common {
-            self.counters.incompatible += 1;
-            change.events[1] = Some(Event { what: INCOMPATIBLE, value: u64::from(hello.newest) });
-        } else if hello.offer.line != self.offer.line {
+        if hello.offer.line != self.offer.line {
             self.counters.other_line += 1;
             change.events[1] = Some(Event { what: OTHER_LINE, value: u64::from(hello.offer.line.0) });
         }
+    }
+
+    /// A hello of an adapter that speaks no version of ours: whoever was there before is gone.
+    pub(crate) fn take_foreign(&mut self, newest: u8) -> Change {
+        let mut change = Change::default();
+        self.counters.hellos_taken += 1;
+        self.counters.incompatible += 1;
+        self.up = false;
+        if self.peer.take().is_some() {
+            change.reset = Some(None);
+        }
+        if self.foreign.replace(newest) != Some(newest) {
+            change.events[1] = Some(Event { what: INCOMPATIBLE, value: u64::from(newest) });
+        }
+        change
     }
 
     fn agree(&self, theirs: &Offer) -> Agreed {
@@ -182,7 +193,7 @@ impl Session {
         self.answer = false;
         self.hello_at = now + self.times.hello;
         self.counters.hellos_sent += 1;
-        let heard = self.peer.as_ref().filter(|peer| peer.agreed.is_some()).map_or(0, |peer| peer.instance);
+        let heard = self.peer.as_ref().map_or(0, |peer| peer.instance);
         let (oldest, newest) = VERSIONS.into_inner();
         Hello { oldest, newest, up: self.up, instance: self.instance, heard, offer: self.offer.clone() }
     }

@@ -173,18 +173,18 @@ fn another_configuration_is_agreed_on_or_told() {
 fn a_peer_of_another_version_gets_no_traffic() {
     let mut pair = Pair::new(&AdapterConfig::default());
     pair.line(1).cut = true;
-    // A hello of versions 7 to 9, with options that this version does not know.
-    let mut hello = b"NW\x07\x09\x00\x00\x00\x00\x05\x00\x00\x00\x00".to_vec();
-    hello.extend_from_slice(&[200, 3, 1, 2, 3]);
+    // Hellos of versions 7 to 9: after these nothing is as in this version.
+    let hello = b"NW\x07\x09\xff\x00\x63";
     for second in 1..5 {
         pair.send(millis(second * 1_000), 0, datagram(0, 9, second as u32, 100));
         let mut line = Vec::new();
-        frame::encode(0xc0, &[&hello], &mut line);
+        frame::encode(0xc0, &[hello], &mut line);
         let to_west = (pair.adapters[0], adapter::LINE);
         pair.graph.inject(millis(second * 1_000), to_west, Packet::new(line), &mut pair.heard);
     }
     pair.run(millis(6_000));
-    assert_eq!((pair.happened(INCOMPATIBLE), pair.counters(0).session.incompatible), (1, 1));
+    assert_eq!((pair.happened(INCOMPATIBLE), pair.counters(0).session.incompatible), (1, 4));
+    assert_eq!(pair.counters(0).receive.malformed, 0);
     assert!(!pair.counters(0).session.up);
     // Hellos go on, data does not.
     let line = pair.counters(0).line;
@@ -342,5 +342,32 @@ fn the_line_is_accounted_for_to_the_character() {
         assert!((960 * 69..=960 * 70 + 5).contains(&all), "{all}: {line:?}");
         let characters: u64 = pair.line(0).sent.iter().map(|(_, run)| run.len() as u64).sum();
         assert_eq!(sent, characters);
+    }
+}
+
+/// The longest packets that a peer takes arrive, whatever header compression adds to the first of a context.
+#[test]
+fn packets_as_long_as_the_peer_takes_arrive() {
+    for length in [1_265, 1_279, 1_280] {
+        let config = AdapterConfig { largest_packet: engine::Size::from_bytes(1_280), ..AdapterConfig::default() };
+        let mut pair = Pair::new(&config);
+        for number in 0..3 {
+            pair.send(millis(1_000 + 3_000 * number), 0, datagram(0, 9, number as u32, length - 48));
+        }
+        pair.run(millis(12_000));
+        assert_eq!((pair.frames(1).count(), pair.counters(1).receive.oversized), (3, 0), "{length}");
+    }
+}
+
+#[test]
+fn the_longest_packet_agreed_on_arrives_with_its_first_header_too() {
+    let config = AdapterConfig { largest_packet: engine::Size::from_bytes(1_280), ..AdapterConfig::default() };
+    for payload in [1_232, 1_220, 1_210] {
+        let mut pair = Pair::new(&config);
+        for number in 0..4 {
+            pair.send(millis(1_000 + 3_000 * u64::from(number)), 0, datagram(0, 9, number, payload));
+        }
+        pair.run(millis(20_000));
+        assert_eq!((pair.frames(1).count(), pair.counters(1).receive.oversized), (4, 0));
     }
 }
