@@ -18,6 +18,11 @@
 //! nothing is cached any more the questions themselves go through. What the far side takes back (an
 //! advertisement with another address, a router that is none any more) is forgotten at once.
 //!
+//! Adapters may stand in a chain: an answer of a cache is marked as one (Override clear beside an address,
+//! a router advertisement's flag P of RFC 4389, no target hardware address in an ARP reply) and is passed on,
+//! but nothing is kept or renewed by it. So through any chain nobody is answered for past the set time and
+//! one round trip; that does not hold for echoes, hellos and tables, whose times add up.
+//!
 //! Hellos have no replies that would renew them: of every half of the time two go through, so that the
 //! far cache holds on to them when one is lost.
 

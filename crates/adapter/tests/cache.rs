@@ -155,10 +155,12 @@ fn a_probe_for_duplicates_is_never_answered_and_makes_doubtful_what_is_known() {
     let mut bench = Bench::new();
     bench.hear(0, &advertisement(SOLICITED | OVERRIDE, FAR_MAC));
     assert_eq!(bench.ask(1, &solicitation(Ipv6Addr::UNSPECIFIED, FAR)), FromLan::Pass);
-    assert_eq!(bench.ask(1, &solicitation(NEAR, FAR)), FromLan::Answered);
-    bench.hear(2, &solicitation(Ipv6Addr::UNSPECIFIED, FAR));
-    assert_eq!(bench.ask(3, &solicitation(NEAR, FAR)), FromLan::Pass);
-    assert_eq!(bench.counters(CacheKind::Neighbours).withdrawn, 1);
+    assert_eq!(bench.ask(1, &solicitation(NEAR, FAR)), FromLan::Pass);
+    bench.hear(2, &advertisement(SOLICITED | OVERRIDE, FAR_MAC));
+    assert_eq!(bench.ask(3, &solicitation(NEAR, FAR)), FromLan::Answered);
+    bench.hear(4, &solicitation(Ipv6Addr::UNSPECIFIED, FAR));
+    assert_eq!(bench.ask(5, &solicitation(NEAR, FAR)), FromLan::Pass);
+    assert_eq!(bench.counters(CacheKind::Neighbours).withdrawn, 2);
 }
 
 #[test]
@@ -238,16 +240,19 @@ fn arp_is_answered_but_not_its_probes() {
     assert_eq!(bench.ask(2, &asks), FromLan::Answered);
     let answer = bench.answer();
     let read = Arp::parse(&answer, &Headers::parse(&answer)).unwrap();
-    assert_eq!(read, Arp { reply: true, sender: (FAR_MAC, far), target: (NEAR_MAC, near) });
+    assert_eq!(read, Arp { reply: true, sender: (FAR_MAC, far), target: ([0; 6], near) });
     assert_eq!((&answer[..6], &answer[6..12]), (&NEAR_MAC[..], &FAR_MAC[..]));
     // Probe and announcement (RFC 5227).
     assert_eq!(bench.ask(3, &arp(false, (NEAR_MAC, Ipv4Addr::UNSPECIFIED), ([0; 6], far))), FromLan::Pass);
     assert_eq!(bench.ask(3, &arp(false, (NEAR_MAC, near), ([0; 6], near))), FromLan::Pass);
+    // The probe was for that address: who has it is to be asked again.
+    assert_eq!(bench.ask(4, &asks), FromLan::Pass);
+    bench.hear(5, &arp(true, (FAR_MAC, far), (NEAR_MAC, near)));
     // An announcement from the far side updates, and takes its time from what it updates.
     bench.hear(30, &arp(false, (OTHER_MAC, far), ([0; 6], far)));
     assert_eq!(bench.ask(30, &asks), FromLan::Answered);
     assert_eq!(bench.answer()[6..12], OTHER_MAC);
-    assert_eq!(bench.ask(41, &asks), FromLan::Pass);
+    assert_eq!(bench.ask(45, &asks), FromLan::Pass);
 }
 
 fn echo(v6: bool, to_far: bool, reply: bool, sequence: u16) -> Vec<u8> {
@@ -404,7 +409,7 @@ fn the_cache_is_bounded_and_the_oldest_gives_way() {
     let mut bench = Bench::new();
     for n in 0..100u16 {
         let far = Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 1, n);
-        let message = neighbour_message(136, SOLICITED, far, Some((2, FAR_MAC)));
+        let message = neighbour_message(136, SOLICITED | OVERRIDE, far, Some((2, FAR_MAC)));
         bench.hear(u64::from(n) / 10, &icmp6([FAR_MAC, NEAR_MAC], far, NEAR, 255, &message));
     }
     assert_eq!((bench.cache.len(), bench.counters(CacheKind::Neighbours).displaced), (16, 84));
@@ -487,5 +492,62 @@ proptest! {
                 prop_assert_eq!(again, answer);
             }
         }
+    }
+}
+
+/// Seconds at which a host gets an answer through two caches in a row, when the far host gave one at 1 s and
+/// is gone since.
+fn answered_in_a_chain(asks: &[u8], answer: &[u8]) -> Vec<u64> {
+    let (mut near, mut far) = (Bench::new(), Bench::new());
+    assert_eq!((near.ask(0, asks), far.ask(0, asks)), (FromLan::Pass, FromLan::Pass));
+    far.hear(1, answer);
+    near.hear(1, answer);
+    let mut answered = Vec::new();
+    for at in 2..300 {
+        let first = near.ask(at, asks);
+        let mut any = first != FromLan::Pass;
+        if first != FromLan::Answered && far.ask(at, asks) != FromLan::Pass {
+            near.hear(at, &far.answers.pop().unwrap());
+            any = true;
+        }
+        if any {
+            answered.push(at);
+        }
+    }
+    answered
+}
+
+#[test]
+fn through_a_chain_nobody_is_answered_for_past_the_time() {
+    let station = |mac, last| (mac, Ipv4Addr::new(10, 0, 0, last));
+    let arp = |reply, sender, target| {
+        let mut frame = Vec::new();
+        Arp { reply, sender, target }.write(&mut frame, &Ethernet { destination: NEAR_MAC, source: FAR_MAC });
+        frame
+    };
+    let mut routers = vec![133, 0, 0, 0, 0, 0, 0, 0, 1, 1];
+    routers.extend(NEAR_MAC);
+    let all_routers = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 2);
+    let cases = [
+        (solicitation(NEAR, FAR), advertisement(SOLICITED | OVERRIDE, FAR_MAC)),
+        (arp(false, station(NEAR_MAC, 1), station([0; 6], 2)), arp(true, station(FAR_MAC, 2), station(NEAR_MAC, 1))),
+        (icmp6([NEAR_MAC, [0x33, 0x33, 0, 0, 0, 2]], NEAR, all_routers, 255, &routers), router_advertisement(1800)),
+    ];
+    for (asks, answer) in cases {
+        // The answer of 1 s holds for 40 s.
+        assert_eq!(answered_in_a_chain(&asks, &answer), (2..41).collect::<Vec<_>>());
+    }
+}
+
+#[test]
+fn an_address_that_moved_to_this_side_is_not_answered_for() {
+    let asks = solicitation(NEAR, FAR);
+    for moved in [solicitation(Ipv6Addr::UNSPECIFIED, FAR), solicitation(FAR, ROUTER)] {
+        let mut bench = Bench::new();
+        bench.hear(1, &advertisement(SOLICITED | OVERRIDE, FAR_MAC));
+        assert_eq!(bench.ask(2, &asks), FromLan::Answered);
+        assert_eq!(bench.ask(3, &moved), FromLan::Pass);
+        assert_eq!(bench.ask(4, &asks), FromLan::Pass);
+        assert_eq!(bench.counters(CacheKind::Neighbours).withdrawn, 1);
     }
 }
