@@ -48,7 +48,7 @@ pub struct CompressorConfig {
     pub fo_refresh_time: Duration,
     /// Values that W-LSB encoding keeps as possible references (RFC 3095 4.5.2), 1 to 16: losses of fewer
     /// packets in a row never make a value ambiguous. While nothing jumps, the four bits of a UO-0 packet bear
-    /// 14 losses whatever this is; with 6, they still do where two in three packets come before the compressor.
+    /// 13 losses whatever this is; with 6, they still do where two in three packets come before the compressor.
     pub wlsb_window: u8,
     /// The channel's MRRU, the longest reconstructed unit in octets; 0 means no segmentation.
     pub mrru: u16,
