@@ -10,7 +10,8 @@ use adapter::{
     SUPER_FRAME, TOO_LARGE, VLAN, frame,
 };
 use common::{Pair, VOICE, address, datagram, millis};
-use engine::{Checksum, Gso, GsoKind, Packet, Size, Span, Time};
+use engine::{Checksum, Gso, GsoKind, Packet, Random, Size, Span, Time};
+use wire::frame::{Ethernet, Ipv6};
 
 /// Small datagrams of one voice and some of data from west, until `end`; gives all that was sent.
 fn mixed(pair: &mut Pair, from: u64, end: u64) -> BTreeSet<Vec<u8>> {
@@ -294,6 +295,31 @@ fn a_full_queue_drops_by_name() {
     for (place, (_, count)) in counters.dropped.iter().enumerate() {
         assert_eq!(counters.dropped_by_class[4][place], *count);
     }
+}
+
+/// As a host sends 64 KiB over Ethernet. The line needs 67 s for it, so its queue may end some of them;
+/// then the datagram is lost, and each fragment says why.
+#[test]
+fn fragments_of_a_large_datagram_arrive_or_are_counted() {
+    let mut pair = Pair::new(&AdapterConfig::default());
+    pair.run(millis(1_000));
+    for number in 0..45_u16 {
+        let mut frame = Vec::new();
+        Ethernet { destination: [2, 0, 0, 0, 0, 1], source: [2, 0, 0, 0, 0, 0] }.write(&mut frame, 0x86dd);
+        let (source, destination, ecn) = (address(0), address(1), wire::Ecn::NotCapable);
+        let ip = Ipv6 { source, destination, dscp: 0, ecn, flow_label: 0, hop_limit: 64 };
+        frame.extend_from_slice(&ip.to_bytes(44, 8 + 1_432).unwrap());
+        let place = (number * 1_432) | u16::from(number < 44);
+        frame.extend_from_slice(&[17, 0, (place >> 8) as u8, place as u8, 0, 0, 0, 9]);
+        let mut random = Random::stream(u64::from(number), "content");
+        frame.resize_with(frame.len() + 1_432, || random.bits() as u8);
+        pair.send(millis(1_000), 0, frame);
+    }
+    pair.run(millis(120_000));
+    let delivered = pair.frames(1).count();
+    let dropped: u64 = pair.counters(0).dropped.iter().map(|(_, count)| count.packets).sum();
+    assert!((30..45).contains(&delivered), "{delivered}");
+    assert_eq!((delivered as u64 + dropped, dropped), (45, pair.heard.drops.len() as u64));
 }
 
 #[test]
