@@ -72,6 +72,12 @@ impl Epoch {
         best.1
     }
 
+    /// The epoch in nanoseconds from 1970, by `CLOCK_REALTIME` as it was then.
+    #[must_use]
+    pub fn unix_nanos(&self) -> u64 {
+        self.realtime
+    }
+
     /// Logical time now.
     #[must_use]
     pub fn time(&self) -> Time {

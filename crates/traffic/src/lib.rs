@@ -8,7 +8,7 @@
 #![forbid(unsafe_code)]
 
 extern crate alloc;
-#[cfg(test)]
+#[cfg(any(test, feature = "quic"))]
 extern crate std;
 
 pub mod application;
@@ -19,6 +19,8 @@ mod host;
 pub mod pairs;
 mod playout;
 mod probe;
+#[cfg(feature = "quic")]
+mod quic;
 pub mod rating;
 mod router;
 mod rtp;
@@ -35,6 +37,8 @@ pub use filler::fill;
 pub use host::{Congestion, Host, HostConfig, HostFlow, TcpSource};
 pub use playout::{Heard, listen};
 pub use probe::{Arrival, Counts, PROBE_LEN, Probe, ProbeReceiver};
+#[cfg(feature = "quic")]
+pub use quic::{KeyError, VideoConfig, video};
 pub use router::{NextHop, Router};
 pub use rtp::{RTP_LEN, Rtp};
 pub use service::{SERVICES, Service};
