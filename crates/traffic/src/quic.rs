@@ -214,12 +214,12 @@ impl End {
             *number += 1;
         }
         let Role::Player { asked, .. } = &self.role else { return };
-        if now >= end && asked.is_empty() {
-            if let Some((_, connection)) = &mut self.connection {
-                if !connection.is_closed() {
-                    connection.close(instant, VarInt::from_u32(0), Vec::new().into());
-                }
-            }
+        if now >= end
+            && asked.is_empty()
+            && let Some((_, connection)) = &mut self.connection
+            && !connection.is_closed()
+        {
+            connection.close(instant, VarInt::from_u32(0), Vec::new().into());
         }
     }
 
@@ -255,13 +255,13 @@ impl End {
             Role::Server { answering } => {
                 for (stream, left) in &mut *answering {
                     let mut request = Vec::new();
-                    if read(connection, *stream, |chunk| request.extend_from_slice(chunk)) {
-                        if let Ok(number) = <[u8; 8]>::try_from(&request[..]) {
-                            let bytes = self.config.size(u64::from_be_bytes(number));
-                            *left = bytes;
-                            let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
-                            self.sent.push(Sent { at: now, bytes, first: false });
-                        }
+                    if read(connection, *stream, |chunk| request.extend_from_slice(chunk))
+                        && let Ok(number) = <[u8; 8]>::try_from(&request[..])
+                    {
+                        let bytes = self.config.size(u64::from_be_bytes(number));
+                        *left = bytes;
+                        let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
+                        self.sent.push(Sent { at: now, bytes, first: false });
                     }
                 }
                 answering.retain_mut(|(stream, left)| !answer(connection, *stream, left));
