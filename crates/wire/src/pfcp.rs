@@ -92,6 +92,8 @@ pub enum PfcpError {
     Version {
         /// The version.
         version: u8,
+        /// The message type, if it stands where version 1 has it.
+        message_type: u8,
         /// The sequence number, if it stands where version 1 has it.
         sequence: u32,
     },
@@ -135,7 +137,8 @@ impl Message {
         let number = after_seid.and_then(|bytes| bytes.first_chunk::<4>());
         let sequence = number.map(|&[high, middle, low, _]| u32::from_be_bytes([0, high, middle, low]));
         if flags >> 5 != 1 {
-            return Err(PfcpError::Version { version: flags >> 5, sequence: sequence.unwrap_or(0) });
+            let (version, sequence) = (flags >> 5, sequence.unwrap_or(0));
+            return Err(PfcpError::Version { version, message_type, sequence });
         }
         let sequence = sequence.ok_or(PfcpError::Truncated)?;
         let length = usize::from(u16::from_be_bytes([high, low]));
