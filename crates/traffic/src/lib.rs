@@ -24,6 +24,7 @@ mod router;
 mod rtp;
 mod service;
 pub mod sip;
+pub mod stamp;
 mod throttle;
 mod tunnel;
 mod voice;
