@@ -20,6 +20,7 @@ pub mod pairs;
 mod playout;
 mod probe;
 pub mod rating;
+pub mod replay;
 mod router;
 mod rtp;
 mod service;
