@@ -21,6 +21,7 @@ pub mod pairs;
 mod playout;
 mod probe;
 pub mod rating;
+pub mod replay;
 mod router;
 mod rtp;
 pub mod selfsimilar;
