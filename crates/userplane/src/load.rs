@@ -7,37 +7,23 @@
 
 mod addresses;
 mod frames;
+mod generator;
 mod population;
+mod receiver;
 
 pub use addresses::{AddressRange, RangeError};
 pub use frames::{Access, Core, DownlinkFrames, UplinkFrames, User};
+pub use generator::{Due, Generator, Network, Source, Traffic, Tunnel, Volume};
 pub use population::{Group, Overlap, Population, PopulationError, Taken};
+pub use receiver::{Heard, Inward, Others, Receiver, UserPacket, answer};
 
-/// Which way packets go.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Direction {
-    /// From UEs to the data network: sent on N3 (S1-U), received on N6 (SGi).
-    Uplink,
-    /// From the data network to UEs: sent on N6, received on N3.
-    Downlink,
-}
+pub use traffic::replay::Direction;
 
-impl Direction {
-    /// Both.
-    pub const BOTH: [Self; 2] = [Self::Uplink, Self::Downlink];
+/// Both directions, in the order of [`index`].
+pub const DIRECTIONS: [Direction; 2] = [Direction::Uplink, Direction::Downlink];
 
-    /// Its name in files and columns.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Uplink => "uplink",
-            Self::Downlink => "downlink",
-        }
-    }
-
-    /// 0 for uplink, 1 for downlink: a place in an array.
-    #[must_use]
-    pub const fn index(self) -> usize {
-        self as usize
-    }
+/// 0 for uplink, 1 for downlink: a place in an array.
+#[must_use]
+pub const fn index(direction: Direction) -> usize {
+    direction as usize
 }
