@@ -13,6 +13,8 @@ mod ethtool;
 pub mod executor;
 pub mod machine;
 pub mod offload;
+pub mod packet_io;
+mod packet_socket;
 pub mod port;
 pub mod probe;
 pub mod process;
