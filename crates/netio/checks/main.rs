@@ -8,6 +8,7 @@ mod blaster;
 mod common;
 mod hold;
 mod packet_io;
+mod pair;
 mod stamps;
 mod transfer;
 

@@ -5,11 +5,11 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 use engine::Span;
 use netio::clock::Instant;
 use netio::packet_io::{Choice, Options, PacketIo, Receive};
-use netio::site::Namespace;
 use wire::checksum::Sum;
 
 use crate::SKIPPED;
 use crate::common::wait_for;
+use crate::pair::pair;
 
 pub(crate) fn check(name: &str) -> Option<i32> {
     Some(match name {
@@ -20,22 +20,6 @@ pub(crate) fn check(name: &str) -> Option<i32> {
         "frames-of-a-stack" => frames_of_a_stack(),
         _ => return None,
     })
-}
-
-/// Two namespaces with `a` and `b`, a veth pair.
-pub(crate) fn pair() -> [Namespace; 2] {
-    let [left, right] = [(); 2].map(|()| Namespace::new().unwrap());
-    left.configure(|net| net.veth("a", &right, "b")).unwrap();
-    for (namespace, name) in [(&left, "a"), (&right, "b")] {
-        namespace
-            .configure(|net| {
-                net.up("lo")?;
-                net.ipv6(name, false)?;
-                net.up(name)
-            })
-            .unwrap();
-    }
-    [left, right]
 }
 
 const BURST: u64 = 32;

@@ -13,6 +13,7 @@ mod ethtool;
 pub mod executor;
 pub mod machine;
 pub mod offload;
+pub mod pacer;
 pub mod packet_io;
 mod packet_socket;
 pub mod port;
