@@ -1,6 +1,6 @@
-//! The user plane of a 4G or 5G core: what loads it and what stands in it.
+//! The user plane of a 4G or 5G core: who controls it, what loads it, and what stands in it.
 //!
-//! Sans-IO throughout: time, randomness and frames are handed in.
+//! Sans-IO throughout: time, randomness, datagrams and frames are handed in, and what is to be sent is handed back.
 
 #![no_std]
 #![forbid(unsafe_code)]
@@ -9,5 +9,6 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+pub mod control;
 pub mod load;
 pub mod neighbours;

@@ -1,4 +1,4 @@
-//! Bytes to types and back: Ethernet, ARP, IP, neighbour discovery, UDP, TCP, ICMP echo, VXLAN, GTP-U, pcapng,
+//! Bytes to types and back: Ethernet, ARP, IP, neighbour discovery, UDP, TCP, ICMP echo, VXLAN, GTP-U, PFCP, pcapng,
 //! recordings.
 //!
 //! Reading takes a slice and never panics, whatever is in it. Writing goes into a `Vec<u8>` that
@@ -18,6 +18,7 @@ pub mod gtpu;
 mod headers;
 pub mod ndp;
 pub mod pcapng;
+pub mod pfcp;
 pub mod recording;
 mod transport;
 pub mod vxlan;
