@@ -10,5 +10,8 @@ extern crate alloc;
 extern crate std;
 
 pub mod control;
+pub mod filter;
 pub mod load;
 pub mod neighbours;
+mod table;
+pub mod upf;

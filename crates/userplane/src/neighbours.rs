@@ -99,56 +99,17 @@ impl Neighbours {
     }
 
     /// Takes a frame. True if it was about neighbours: an answer, if there is one, is handed to `send`.
-    pub fn handle(&mut self, frame: &[u8], headers: &Headers, send: impl FnMut(&[u8])) -> bool {
-        if let Some(arp) = Arp::parse(frame, headers) {
-            self.arp(&arp, send);
-            return true;
+    pub fn handle(&mut self, frame: &[u8], headers: &Headers, mut send: impl FnMut(&[u8])) -> bool {
+        let Some(heard) = hear(frame, headers) else { return false };
+        if let Some((address, mac)) = heard.told {
+            self.learn(address, mac);
         }
-        match Message::parse(frame, headers) {
-            Some(message) => self.discovery(&message, send),
-            None => return false,
-        }
-        true
-    }
-
-    fn arp(&mut self, arp: &Arp, mut send: impl FnMut(&[u8])) {
-        let (mac, address) = arp.sender;
-        // RFC 826: the sender's pair is learnt from requests too. 0.0.0.0 is a probe (RFC 5227 1.1).
-        self.learn(address.into(), mac);
-        if !arp.reply && self.has(arp.target.1.into()) {
-            let answer = Arp { reply: true, sender: (self.mac, arp.target.1), target: arp.sender };
+        if let Some(question) = heard.question.filter(|question| self.has(question.target)) {
             let mut frame = Vec::new();
-            answer.write(&mut frame, &Ethernet { destination: mac, source: self.mac });
+            question.answer(&mut frame, self.mac);
             send(&frame);
         }
-    }
-
-    fn discovery(&mut self, message: &Message, mut send: impl FnMut(&[u8])) {
-        match *message {
-            Message::Advertisement(advertisement) => {
-                if let Some(mac) = advertisement.link {
-                    self.learn(advertisement.target.into(), mac);
-                }
-            }
-            Message::Solicitation { source, target, link } => {
-                if let Some(mac) = link {
-                    self.learn(source.into(), mac);
-                }
-                if !self.has(target.into()) {
-                    return;
-                }
-                // RFC 4861 7.2.4: who has no address yet is answered through all nodes.
-                let probe = source.is_unspecified();
-                let destination = if probe { ALL_NODES } else { source };
-                let mac = link.filter(|_| !probe).unwrap_or_else(|| ndp::multicast_mac(destination));
-                let link = Some(self.mac);
-                let answer = Advertisement { target, router: true, solicited: !probe, overrides: true, link };
-                let mut frame = Vec::new();
-                answer.write(&mut frame, &Ethernet { destination: mac, source: self.mac }, destination);
-                send(&frame);
-            }
-            Message::RouterSolicitation { .. } | Message::RouterAdvertisement { .. } => {}
-        }
+        true
     }
 
     fn learn(&mut self, address: IpAddr, mac: [u8; 6]) {
@@ -172,7 +133,73 @@ impl Wanted {
 /// All nodes of the link (RFC 4291 2.7.1).
 const ALL_NODES: core::net::Ipv6Addr = core::net::Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1);
 
-fn request(frame: &mut Vec<u8>, mac: [u8; 6], source: IpAddr, target: IpAddr) {
+/// What a frame about neighbours says.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Heard {
+    /// An address, and who has it.
+    pub(crate) told: Option<(IpAddr, [u8; 6])>,
+    /// What is asked, if it is a request.
+    pub(crate) question: Option<Question>,
+}
+
+/// Who has an address?
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Question {
+    /// The address.
+    pub(crate) target: IpAddr,
+    /// Who asks; an unspecified address if it has none yet.
+    asker: (IpAddr, Option<[u8; 6]>),
+}
+
+/// Reads a frame about neighbours. `None` if it is about something else.
+pub(crate) fn hear(frame: &[u8], headers: &Headers) -> Option<Heard> {
+    if let Some(arp) = Arp::parse(frame, headers) {
+        // RFC 826: the sender's pair is learnt from requests too. 0.0.0.0 is a probe (RFC 5227 1.1).
+        let (mac, address) = arp.sender;
+        let told = (!address.is_unspecified()).then_some((address.into(), mac));
+        let question = Question { target: arp.target.1.into(), asker: (address.into(), Some(mac)) };
+        return Some(Heard { told, question: (!arp.reply).then_some(question) });
+    }
+    Some(match Message::parse(frame, headers)? {
+        Message::Advertisement(advertisement) => {
+            Heard { told: advertisement.link.map(|mac| (advertisement.target.into(), mac)), question: None }
+        }
+        Message::Solicitation { source, target, link } => Heard {
+            told: link.map(|mac| (source.into(), mac)),
+            question: Some(Question { target: target.into(), asker: (source.into(), link) }),
+        },
+        Message::RouterSolicitation { .. } | Message::RouterAdvertisement { .. } => {
+            Heard { told: None, question: None }
+        }
+    })
+}
+
+impl Question {
+    /// Replaces the content of `frame` with the answer: `own` has it.
+    pub(crate) fn answer(&self, frame: &mut Vec<u8>, own: [u8; 6]) {
+        match (self.target, self.asker) {
+            (IpAddr::V4(target), (IpAddr::V4(asker), mac)) => {
+                let mac = mac.unwrap_or([0xff; 6]);
+                let answer = Arp { reply: true, sender: (own, target), target: (mac, asker) };
+                answer.write(frame, &Ethernet { destination: mac, source: own });
+            }
+            (IpAddr::V6(target), (IpAddr::V6(asker), mac)) => {
+                // RFC 4861 7.2.4: who has no address yet is answered through all nodes.
+                let probe = asker.is_unspecified();
+                let destination = if probe { ALL_NODES } else { asker };
+                let mac = mac.filter(|_| !probe).unwrap_or_else(|| ndp::multicast_mac(destination));
+                let link = Some(own);
+                let answer = Advertisement { target, router: true, solicited: !probe, overrides: true, link };
+                answer.write(frame, &Ethernet { destination: mac, source: own }, destination);
+            }
+            _ => frame.clear(),
+        }
+    }
+}
+
+/// Replaces the content of `frame` with a request of the station `source`, whose Ethernet address is `mac`, to all: who has
+/// `target`? Empty if the addresses are not of one version.
+pub(crate) fn request(frame: &mut Vec<u8>, mac: [u8; 6], source: IpAddr, target: IpAddr) {
     match (source, target) {
         (IpAddr::V4(source), IpAddr::V4(target)) => {
             let arp = Arp { reply: false, sender: (mac, source), target: ([0; 6], target) };

@@ -23,7 +23,7 @@ use alloc::vec::Vec;
 
 mod cause;
 mod codec;
-mod elements;
+pub mod elements;
 pub mod message;
 pub mod rules;
 pub mod value;

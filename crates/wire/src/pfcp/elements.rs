@@ -2,7 +2,7 @@
 
 macro_rules! elements {
     ($($name:ident = $number:literal $text:literal,)*) => {
-        $(pub(super) const $name: u16 = $number;)*
+        $(#[doc = concat!($text, ".")] pub const $name: u16 = $number;)*
 
         /// The name of an information element's type, for messages to people.
         #[must_use]
