@@ -219,3 +219,24 @@ fn after_14_lost_packets_voice_is_whole_within_10() {
         }
     }
 }
+
+/// Where no checksum covers the sequence number, the CRC-3 takes one in eight wrong ones, such as that of 16 packets
+/// before. The time that went by tells them apart.
+#[test]
+fn after_a_burst_no_wrong_number_is_delivered_without_a_checksum_either() {
+    // Here a burst also takes changes with it, which no clock tells.
+    let changing = ["IPv4 in IPv4/UDP/RTP", "IPv6/AH/UDP", "IPv6/options that come and go/UDP/RTP", "IPv4/TCP"];
+    let flows = traffic::all();
+    for flow in flows.iter().filter(|flow| !flow.protected && !changing.contains(&flow.name)) {
+        for length in [14, 16, 20, 40] {
+            for seed in 0..4 {
+                for feedback in [None, Some(2)] {
+                    let line = Line { seed, bursts: (5, length), feedback, ..Line::default() };
+                    let outcome = run(flow, line, PACKETS);
+                    assert_eq!(outcome.wrong, 0, "{} {line:?} {outcome:?}", flow.name);
+                    assert!(outcome.longest_gap <= 20, "{} {line:?} {outcome:?}", flow.name);
+                }
+            }
+        }
+    }
+}
