@@ -417,6 +417,9 @@ pub(crate) struct RohcOptions {
     /// UDP ports that the compressor takes for RTP.
     #[arg(short, long, value_name = "PORT,…", value_delimiter = ',', default_value = "5004")]
     pub(crate) rtp: Vec<u16>,
+    /// The channel's MRRU: the longest unit, in octets, that the decompressor puts together from segments; 0 for none.
+    #[arg(short = 's', long, default_value_t = 0)]
+    pub(crate) mrru: u16,
 }
 
 /// A mode of operation (RFC 3095 4.4).
