@@ -1,5 +1,7 @@
 //! The fuzz corpus replayed on a stable compiler, and user planes drawn at random.
 
+#![allow(clippy::unwrap_used, reason = "helpers of tests may panic too")]
+
 #[path = "../../../fuzz/checks/control.rs"]
 mod check;
 

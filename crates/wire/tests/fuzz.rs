@@ -1,5 +1,7 @@
 //! The fuzz corpora replayed on a stable compiler, and frames and datagrams drawn at random.
 
+#![allow(clippy::unwrap_used, reason = "helpers of tests may panic too")]
+
 #[path = "../../../fuzz/checks/pfcp.rs"]
 mod control;
 #[path = "../../../fuzz/checks/frame.rs"]
