@@ -13,6 +13,9 @@ mod ethtool;
 pub mod executor;
 pub mod machine;
 pub mod offload;
+pub mod pacer;
+pub mod packet_io;
+mod packet_socket;
 pub mod port;
 pub mod probe;
 pub mod process;
@@ -22,3 +25,4 @@ mod sys;
 mod waiting;
 
 pub use error::SetupError;
+pub use waiting::wait_readable;
