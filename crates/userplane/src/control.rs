@@ -36,22 +36,20 @@ use core::net::IpAddr;
 
 use engine::{Random, Span, Time};
 use wire::pfcp::message::{
-    AssociationReleaseRequest, AssociationReleaseResponse, AssociationSetupRequest, AssociationSetupResponse,
-    AssociationUpdateRequest, AssociationUpdateResponse, Body, HeartbeatRequest, HeartbeatResponse, NodeReportRequest,
-    NodeReportResponse, SessionDeletionRequest, SessionDeletionResponse, SessionEstablishmentResponse,
-    SessionModificationResponse, SessionReportRequest, SessionReportResponse, SessionSetDeletionResponse,
-    VersionNotSupportedResponse,
+    AssociationReleaseRequest, AssociationSetupRequest, AssociationUpdateRequest, Body, HeartbeatRequest,
+    SessionDeletionRequest, is_request,
 };
-use wire::pfcp::rules::UsageReport;
-use wire::pfcp::value::{CpFeatures, FSeid, FTeid, FailedRule, NodeId, NtpTime, OffendingIe, ReportType, UpFeatures};
-use wire::pfcp::{Cause, Encoding, Fault, Message, PfcpError};
+use wire::pfcp::value::{CpFeatures, FSeid, NodeId, NtpTime};
+use wire::pfcp::{Encoding, Message, PfcpError};
 
 mod event;
 mod exchange;
+mod outcome;
+mod peer;
 mod session;
 
 pub use event::{Event, Failure, Procedure, Refusal, SessionId, Tunnel};
-use exchange::{Answers, Overdue, Pending, Purpose, Requests, Task};
+use exchange::{Answers, Overdue, Purpose, Requests, Task};
 pub use session::{Change, Peer, Profile, Qos, SessionSpec, Usage};
 
 /// How a control plane behaves.
@@ -116,7 +114,7 @@ pub struct Counters {
     pub unmatched: u64,
     /// Of these, requests that came again and were answered as before.
     pub repeated: u64,
-    /// Heartbeats that were not answered although something else came.
+    /// Heartbeats that were not answered.
     pub heartbeats_unanswered: u64,
 }
 
@@ -274,14 +272,32 @@ impl ControlPlane {
         self.pump(now);
     }
 
+    /// Tells the user plane what we can do (TS 29.244 6.2.7), which also asks whether it still knows us. Nothing happens without an
+    /// association.
+    pub fn update(&mut self, now: Time) {
+        if self.state == State::Associated {
+            let request = AssociationUpdateRequest {
+                node_id: self.config.node_id.clone(),
+                up_features: None,
+                cp_features: Some(CpFeatures::default()),
+                release: None,
+                graceful_period: None,
+            };
+            self.request(now, None, request.into(), Purpose::Update);
+        }
+    }
+
     /// A datagram came from the user plane.
     pub fn handle(&mut self, now: Time, datagram: &[u8]) {
         self.counters.received += 1;
-        match Message::parse(datagram) {
-            Ok(message) => {
-                self.alive(now);
-                self.message(now, datagram, message);
-            }
+        let read = Message::parse(datagram);
+        // What is wrong inside is a sign of life all the same.
+        if let Ok(_) | Err(PfcpError::Body { .. }) = read {
+            self.heard = Some(now);
+        }
+        match read {
+            Ok(message) if is_request(message.body.message_type()) => self.asked(now, datagram, message),
+            Ok(Message { sequence, body, .. }) => self.answered(now, sequence, body),
             Err(error) => self.malformed(error),
         }
         self.pump(now);
@@ -299,7 +315,7 @@ impl ControlPlane {
                     self.counters.retransmitted += 1;
                     self.send(bytes);
                 }
-                Overdue::GiveUp(pending) => self.unanswered(now, pending),
+                Overdue::GiveUp(pending) => self.unanswered(now, &pending),
             }
         }
         if self.heartbeat_at.is_some_and(|at| at <= now) {
@@ -362,8 +378,9 @@ impl ControlPlane {
         let mut bytes = Vec::new();
         if (Message { seid, sequence, body }).write(&mut bytes, self.config.encoding).is_err() {
             return match purpose {
-                Purpose::Session(id, task) => self.failed(now, id, &task, Failure::TooLong),
-                Purpose::Heartbeat | Purpose::Associate | Purpose::Release => {}
+                Purpose::Session(id, task) => self.failed(now, id, task, Failure::TooLong),
+                // These are short.
+                Purpose::Heartbeat | Purpose::Associate | Purpose::Update | Purpose::Release => {}
             };
         }
         self.requests.sent(now, sequence, purpose, bytes.clone());
@@ -429,7 +446,7 @@ impl ControlPlane {
             (Task::Modify(change), Some(peer)) => (peer, session.spec.modification(&self.config, change).into()),
             (Task::Delete, Some(peer)) => (peer, SessionDeletionRequest {}.into()),
             (Task::Delete, None) => return self.forget(id),
-            (Task::Modify(_), None) => return self.failed(now, id, &task, Failure::NoSession),
+            (Task::Modify(_), None) => return self.failed(now, id, task, Failure::NoSession),
         };
         self.request(now, Some(seid), body, Purpose::Session(id, task));
     }
@@ -440,452 +457,4 @@ impl ControlPlane {
             self.event(Event::Deleted { session: id });
         }
     }
-
-    fn tell_failure(&mut self, session: SessionId, task: &Task, failure: Failure) {
-        let procedure = match task {
-            Task::Establish => Procedure::Establishment,
-            Task::Modify(_) => Procedure::Modification,
-            Task::Delete => Procedure::Deletion,
-        };
-        self.event(Event::Failed { session, procedure, failure });
-    }
-
-    /// A task of a session came to nothing.
-    fn failed(&mut self, now: Time, id: SessionId, task: &Task, failure: Failure) {
-        self.tell_failure(id, task, failure);
-        match task {
-            Task::Modify(_) => self.session_is_free(id),
-            Task::Establish | Task::Delete => {
-                self.sessions.remove(&id);
-            }
-        }
-        // The user plane forgot us without a heartbeat that would have told.
-        let forgotten = matches!(failure, Failure::Refused(Refusal { cause: Cause::NoAssociation, .. }));
-        if forgotten && self.proven && self.state == State::Associated {
-            self.peer_restarted(now);
-        }
-    }
-
-    /// A request was sent as often as it may be.
-    fn unanswered(&mut self, now: Time, pending: Pending) {
-        let Pending { purpose, first_sent, requests, .. } = pending;
-        let silent = self.heard.is_none_or(|heard| heard < first_sent);
-        match purpose {
-            Purpose::Associate => {
-                self.state = State::Idle;
-                self.event(Event::AssociationFailed(Failure::Unanswered { requests }));
-            }
-            Purpose::Release => self.over(false),
-            Purpose::Heartbeat if !silent => self.counters.heartbeats_unanswered += 1,
-            Purpose::Session(id, task) if !silent => self.failed(now, id, &task, Failure::Unanswered { requests }),
-            purpose => self.dead(now, purpose, requests),
-        }
-    }
-
-    /// The user plane answers nothing: what is on its way is given up, what waits goes on waiting.
-    fn dead(&mut self, now: Time, first: Purpose, requests: u32) {
-        if self.state == State::Dead {
-            return;
-        }
-        let releasing = self.state == State::Releasing;
-        self.state = State::Dead;
-        let others = self.requests.take_all().map(|pending| pending.purpose);
-        let all: Vec<_> = core::iter::once(first).chain(others).collect();
-        self.event(Event::PeerDead { unanswered: all.len() });
-        for purpose in all {
-            if let Purpose::Session(id, task) = purpose {
-                self.failed(now, id, &task, Failure::Unanswered { requests });
-            }
-        }
-        if releasing {
-            self.over(false);
-        }
-    }
-
-    /// The association is over; nothing is asked of the user plane any more.
-    fn over(&mut self, agreed: bool) {
-        self.state = State::Idle;
-        self.sessions.clear();
-        self.queue.clear();
-        for _ in self.requests.take_all() {}
-        self.heartbeat_at = None;
-        self.peer_recovery = None;
-        self.event(Event::Released { agreed });
-    }
-
-    /// Something came from the user plane.
-    fn alive(&mut self, now: Time) {
-        self.heard = Some(now);
-    }
-
-    fn malformed(&mut self, error: PfcpError) {
-        self.counters.malformed += 1;
-        match error {
-            // Nothing is answered to an answer.
-            PfcpError::Version { message_type, sequence, .. } if is_request(message_type) => {
-                self.answer(None, sequence, VersionNotSupportedResponse {}.into());
-            }
-            PfcpError::Body { message_type, seid, sequence, fault } if is_request(message_type) => {
-                self.refuse(message_type, seid, sequence, fault);
-            }
-            _ => {}
-        }
-        self.event(Event::Malformed(error));
-    }
-
-    /// Answers a request that lacks something.
-    fn refuse(&mut self, message_type: u8, seid: Option<u64>, sequence: u32, fault: Fault) {
-        let Fault { cause, offending } = fault;
-        let (node_id, offending) = (Some(self.config.node_id.clone()), Some(OffendingIe(offending)));
-        let body: Body = match message_type {
-            5 => {
-                let recovery = Some(self.config.recovery);
-                let (up_features, cp_features) = (None, None);
-                AssociationSetupResponse { node_id, cause, recovery, up_features, cp_features, offending }.into()
-            }
-            7 => AssociationUpdateResponse { node_id, cause, up_features: None, cp_features: None }.into(),
-            9 => AssociationReleaseResponse { node_id, cause }.into(),
-            12 => NodeReportResponse { node_id, cause, offending }.into(),
-            14 => SessionSetDeletionResponse { node_id, cause, offending }.into(),
-            56 => SessionReportResponse { cause, offending, flags: None }.into(),
-            _ => return,
-        };
-        let session = seid.and_then(|seid| self.sessions.get(&SessionId(seid)));
-        let peer = session.and_then(|session| session.peer).unwrap_or(0);
-        self.answer(seid.map(|_| peer), sequence, body);
-    }
-
-    fn message(&mut self, now: Time, datagram: &[u8], message: Message) {
-        let Message { seid, sequence, body } = message;
-        if is_request(body.message_type()) {
-            return self.asked(now, datagram, seid, sequence, body);
-        }
-        let fits = match (self.requests.find(sequence), &body) {
-            (Some(Purpose::Heartbeat), Body::HeartbeatResponse(_))
-            | (Some(Purpose::Associate), Body::AssociationSetupResponse(_))
-            | (Some(Purpose::Release), Body::AssociationReleaseResponse(_))
-            | (Some(Purpose::Session(_, Task::Establish)), Body::SessionEstablishmentResponse(_))
-            | (Some(Purpose::Session(_, Task::Modify(_))), Body::SessionModificationResponse(_))
-            | (Some(Purpose::Session(_, Task::Delete)), Body::SessionDeletionResponse(_))
-            | (Some(_), Body::VersionNotSupportedResponse(_)) => true,
-            (Some(_) | None, _) => false,
-        };
-        let Some(pending) = fits.then(|| self.requests.take(sequence)).flatten() else {
-            self.counters.unmatched += 1;
-            return;
-        };
-        let took = now.since(pending.first_sent);
-        match (pending.purpose, body) {
-            (_, Body::HeartbeatResponse(answer)) => self.recovery(now, answer.recovery),
-            (_, Body::AssociationSetupResponse(answer)) => self.associated(now, answer),
-            (_, Body::AssociationReleaseResponse(answer)) => self.over(answer.cause.is_success()),
-            (Purpose::Session(id, _), Body::SessionEstablishmentResponse(answer)) => {
-                self.established(now, id, took, answer);
-            }
-            (Purpose::Session(id, task), Body::SessionModificationResponse(answer)) => {
-                self.modified(now, id, &task, answer);
-            }
-            (Purpose::Session(id, _), Body::SessionDeletionResponse(answer)) => self.deleted(now, id, answer),
-            (Purpose::Session(id, task), _) => self.failed(now, id, &task, Failure::Version),
-            (Purpose::Associate, _) => {
-                self.state = State::Idle;
-                self.event(Event::AssociationFailed(Failure::Version));
-            }
-            (Purpose::Release, _) => self.over(false),
-            (Purpose::Heartbeat, _) => {}
-        }
-    }
-
-    fn associated(&mut self, now: Time, answer: AssociationSetupResponse) {
-        let AssociationSetupResponse { node_id, cause, recovery, up_features, offending, .. } = answer;
-        if !cause.is_success() {
-            self.state = State::Idle;
-            let failure = refusal(cause, offending, None);
-            return self.event(Event::AssociationFailed(failure));
-        }
-        self.begin_association(now, node_id, up_features);
-        if let Some(recovery) = recovery {
-            self.peer_recovery = Some(recovery);
-        }
-    }
-
-    fn begin_association(&mut self, now: Time, node_id: Option<NodeId>, features: Option<UpFeatures>) {
-        self.state = State::Associated;
-        self.proven = false;
-        self.heartbeat_at = self.config.heartbeat.map(|every| now + every);
-        self.event(Event::Associated { node_id, features: features.unwrap_or_default() });
-    }
-
-    fn established(&mut self, now: Time, id: SessionId, took: Span, answer: SessionEstablishmentResponse) {
-        let SessionEstablishmentResponse { cause, offending, up_fseid, created_pdr, failed_rule, .. } = answer;
-        if !cause.is_success() {
-            return self.failed(now, id, &Task::Establish, refusal(cause, offending, failed_rule));
-        }
-        let Some(session) = self.sessions.get_mut(&id) else { return };
-        let Some(endpoint) = up_fseid else {
-            return self.failed(now, id, &Task::Establish, Failure::NoEndpoint);
-        };
-        session.peer = Some(endpoint.seid);
-        let chosen = created_pdr.iter().find(|created| created.id == session::uplink_rule()).and_then(|it| it.teid);
-        let tunnel = match chosen.unwrap_or(session.spec.uplink) {
-            FTeid::Fixed { teid, addresses } => Tunnel { teid, addresses },
-            FTeid::Choose { .. } => {
-                self.tell_failure(id, &Task::Establish, Failure::NoTunnel);
-                session_deletes_itself(&mut self.sessions, id);
-                return self.session_is_free(id);
-            }
-        };
-        let restored = session.restored;
-        self.proven = true;
-        self.event(Event::Established { session: id, uplink: tunnel, took, restored });
-        self.session_is_free(id);
-    }
-
-    fn modified(&mut self, now: Time, id: SessionId, task: &Task, answer: SessionModificationResponse) {
-        let SessionModificationResponse { cause, offending, usage, failed_rule, .. } = answer;
-        self.usage(id, usage);
-        if !cause.is_success() {
-            return self.failed(now, id, task, refusal(cause, offending, failed_rule));
-        }
-        if let (Some(session), Task::Modify(change)) = (self.sessions.get_mut(&id), task) {
-            session.spec.apply(change);
-            self.event(Event::Modified { session: id });
-        }
-        self.session_is_free(id);
-    }
-
-    fn deleted(&mut self, now: Time, id: SessionId, answer: SessionDeletionResponse) {
-        let SessionDeletionResponse { cause, offending, usage } = answer;
-        self.usage(id, usage);
-        if cause.is_success() {
-            self.forget(id);
-        } else {
-            self.failed(now, id, &Task::Delete, refusal(cause, offending, None));
-        }
-    }
-
-    fn usage(&mut self, session: SessionId, reports: Vec<UsageReport>) {
-        for report in reports {
-            self.event(Event::Usage { session, report });
-        }
-    }
-
-    /// The user plane said when it started.
-    fn recovery(&mut self, now: Time, recovery: NtpTime) {
-        let known = self.peer_recovery.replace(recovery);
-        if known.is_some_and(|known| known != recovery) {
-            return self.peer_restarted(now);
-        }
-        if self.state == State::Dead {
-            self.state = State::Associated;
-            self.event(Event::PeerBack);
-        }
-    }
-
-    /// All sessions are lost. They are made again after a new association, or forgotten.
-    fn peer_restarted(&mut self, now: Time) {
-        let releasing = self.state == State::Releasing;
-        self.lose_sessions();
-        let lost = self.sessions.len();
-        self.event(Event::PeerRestarted { lost });
-        if releasing {
-            return self.over(true);
-        }
-        if !self.config.restore {
-            self.sessions.clear();
-        }
-        self.queue = self.sessions.keys().map(|id| (*id, Task::Establish)).collect();
-        self.state = State::Idle;
-        self.heartbeat_at = None;
-        if self.config.restore {
-            self.associate(now);
-        }
-    }
-
-    /// The user plane no longer knows any session: what was on its way or waited is done with. Changes that were wanted
-    /// will be in what is made again, and what was to be deleted is.
-    fn lose_sessions(&mut self) {
-        self.answers.forget();
-        let under_way = self.requests.take_all().filter_map(|pending| match pending.purpose {
-            Purpose::Session(id, task) => Some((id, task)),
-            Purpose::Heartbeat | Purpose::Associate | Purpose::Release => None,
-        });
-        let waiting = core::mem::take(&mut self.queue);
-        let tasks: BTreeMap<_, _> = under_way.chain(waiting).collect();
-        let ids: Vec<_> = self.sessions.keys().copied().collect();
-        for id in ids {
-            let Some(session) = self.sessions.get_mut(&id) else { continue };
-            session.restored |= session.peer.take().is_some();
-            session.busy = true;
-            let next = core::mem::take(&mut session.next);
-            let mut deleted = false;
-            for task in tasks.get(&id).cloned().into_iter().chain(next) {
-                match task {
-                    Task::Establish => {}
-                    Task::Modify(change) => session.spec.apply(&change),
-                    Task::Delete => deleted = true,
-                }
-            }
-            if deleted {
-                self.forget(id);
-            }
-        }
-    }
-
-    /// The user plane asks.
-    fn asked(&mut self, now: Time, datagram: &[u8], seid: Option<u64>, sequence: u32, body: Body) {
-        if let Some(answer) = self.answers.again(datagram) {
-            let answer = answer.into();
-            self.counters.repeated += 1;
-            return self.send(answer);
-        }
-        let node_id = Some(self.config.node_id.clone());
-        let answer = match body {
-            Body::HeartbeatRequest(asked) => {
-                let answer = HeartbeatResponse { recovery: self.config.recovery };
-                self.answer(None, sequence, answer.into());
-                if matches!(self.state, State::Associated | State::Dead | State::Releasing) {
-                    self.recovery(now, asked.recovery);
-                }
-                return;
-            }
-            Body::AssociationSetupRequest(asked) => {
-                let answer = AssociationSetupResponse {
-                    node_id,
-                    cause: Cause::Accepted,
-                    recovery: Some(self.config.recovery),
-                    up_features: None,
-                    cp_features: Some(CpFeatures::default()),
-                    offending: None,
-                };
-                self.answer(None, sequence, answer.into());
-                return self.associated_by_peer(now, asked);
-            }
-            Body::AssociationUpdateRequest(asked) => {
-                self.updated(&asked);
-                let cause = Cause::Accepted;
-                let answer = AssociationUpdateResponse { node_id, cause, up_features: None, cp_features: None };
-                self.answer(None, sequence, answer.into())
-            }
-            Body::AssociationReleaseRequest(_) => {
-                let answer = AssociationReleaseResponse { node_id, cause: Cause::Accepted };
-                self.answer(None, sequence, answer.into());
-                return self.released_by_peer();
-            }
-            Body::NodeReportRequest(asked) => {
-                self.node_report(asked);
-                let answer = NodeReportResponse { node_id, cause: Cause::Accepted, offending: None };
-                self.answer(None, sequence, answer.into())
-            }
-            Body::SessionReportRequest(asked) => {
-                let id = SessionId(seid.unwrap_or(0));
-                let peer = self.sessions.get(&id).and_then(|session| session.peer);
-                let cause = if peer.is_some() { Cause::Accepted } else { Cause::SessionNotFound };
-                let answer = SessionReportResponse { cause, offending: None, flags: None };
-                let answer = self.answer(Some(peer.unwrap_or(0)), sequence, answer.into());
-                if peer.is_some() {
-                    self.report(id, asked);
-                }
-                answer
-            }
-            // What a control plane asks of a user plane is not for us: sets of sessions are not kept.
-            Body::SessionSetDeletionRequest(_) => {
-                let answer = SessionSetDeletionResponse { node_id, cause: Cause::NotSupported, offending: None };
-                self.answer(None, sequence, answer.into())
-            }
-            _ => None,
-        };
-        if let Some(answer) = answer {
-            self.answers.keep(datagram, &answer);
-        }
-    }
-
-    /// The user plane wanted the association, or wants it again.
-    fn associated_by_peer(&mut self, now: Time, asked: AssociationSetupRequest) {
-        let known = self.peer_recovery.replace(asked.recovery);
-        match self.state {
-            State::Releasing => {}
-            State::Idle | State::Associating => {
-                // Our own request need not be answered any more.
-                for _ in self.requests.take_all() {}
-                self.begin_association(now, Some(asked.node_id), asked.up_features);
-            }
-            State::Associated | State::Dead => {
-                // An association that is set up anew is one without sessions (TS 29.244 6.2.6.2).
-                let lost = self.sessions.values().filter(|session| session.peer.is_some()).count();
-                if lost > 0 || known.is_some_and(|known| known != asked.recovery) {
-                    self.lose_sessions();
-                    let lost = self.sessions.len();
-                    self.event(Event::PeerRestarted { lost });
-                    if !self.config.restore {
-                        self.sessions.clear();
-                    }
-                    self.queue = self.sessions.keys().map(|id| (*id, Task::Establish)).collect();
-                }
-                self.begin_association(now, Some(asked.node_id), asked.up_features);
-            }
-        }
-    }
-
-    fn updated(&mut self, asked: &AssociationUpdateRequest) {
-        if asked.release.is_some() {
-            let grace = asked.graceful_period.and_then(wire::pfcp::value::Timer::seconds);
-            self.event(Event::ReleaseWanted { grace });
-        }
-    }
-
-    fn released_by_peer(&mut self) {
-        let lost = self.sessions.values().filter(|session| session.peer.is_some()).count();
-        if self.state == State::Releasing {
-            return self.over(true);
-        }
-        self.state = State::Idle;
-        self.sessions.clear();
-        self.queue.clear();
-        for _ in self.requests.take_all() {}
-        self.heartbeat_at = None;
-        self.peer_recovery = None;
-        self.event(Event::ReleasedByPeer { lost });
-    }
-
-    fn node_report(&mut self, asked: NodeReportRequest) {
-        let reported = asked.path_failure.map(|report| report.peers).unwrap_or_default();
-        let both = |peer: wire::pfcp::value::RemotePeer| {
-            [peer.0.v4().map(IpAddr::V4), peer.0.v6().map(IpAddr::V6)].into_iter().flatten()
-        };
-        let peers: Vec<_> = reported.into_iter().flat_map(both).collect();
-        if !peers.is_empty() {
-            self.event(Event::PathFailed { peers });
-        }
-    }
-
-    fn report(&mut self, session: SessionId, asked: SessionReportRequest) {
-        if asked.report_type.contains(ReportType::DLDR) {
-            self.event(Event::DownlinkData { session });
-        }
-        self.usage(session, asked.usage);
-        if let Some(report) = asked.error_indication {
-            self.event(Event::ErrorIndication { session, remote: report.remote });
-        }
-        if asked.report_type.contains(ReportType::UPIR) {
-            self.event(Event::Inactive { session });
-        }
-    }
-}
-
-/// A session that was made wrongly is deleted before anything else.
-fn session_deletes_itself(sessions: &mut BTreeMap<SessionId, Session>, id: SessionId) {
-    if let Some(session) = sessions.get_mut(&id) {
-        session.next.clear();
-        session.next.push_back(Task::Delete);
-    }
-}
-
-fn refusal(cause: Cause, offending: Option<OffendingIe>, rule: Option<FailedRule>) -> Failure {
-    Failure::Refused(Refusal { cause, offending: offending.map(|OffendingIe(element)| element), rule })
-}
-
-/// Whether messages of this type want an answer (TS 29.244 table 7.3-1): odd ones below 11, even ones above.
-fn is_request(message_type: u8) -> bool {
-    matches!(message_type, 1 | 3 | 5 | 7 | 9 | 12 | 14 | 16 | 50 | 52 | 54 | 56)
 }

@@ -106,7 +106,7 @@ pub enum Event {
         /// Which.
         session: SessionId,
     },
-    /// A session is gone.
+    /// A session is gone: deleted, lost in a restart, or given up before it was made.
     Deleted {
         /// Which.
         session: SessionId,
@@ -166,6 +166,13 @@ pub enum Event {
         /// For how many seconds it will still serve; `None` if it does not say, or says for ever.
         grace: Option<u64>,
     },
+    /// The user plane said what it can do, or took note of what we can.
+    Updated {
+        /// What it can do now, if it said so.
+        features: Option<UpFeatures>,
+    },
+    /// It did not take note.
+    UpdateFailed(Failure),
     /// The association is over.
     Released {
         /// The user plane was asked and agreed; if not, it may still have sessions.
@@ -241,6 +248,8 @@ impl fmt::Display for Event {
                 write!(f, "the user plane wants to be released within {seconds} s")
             }
             Self::ReleaseWanted { grace: None } => f.write_str("the user plane wants to be released"),
+            Self::Updated { .. } => f.write_str("association updated"),
+            Self::UpdateFailed(failure) => write!(f, "association not updated: {failure}"),
             Self::Released { agreed: true } => f.write_str("association released"),
             Self::Released { agreed: false } => {
                 f.write_str("association given up; the user plane may still have sessions")

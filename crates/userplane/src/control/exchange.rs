@@ -10,16 +10,17 @@ use super::Vec;
 use super::session::Change;
 
 /// What a request was sent for.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(super) enum Purpose {
     Heartbeat,
     Associate,
+    Update,
     Release,
     Session(SessionId, Task),
 }
 
 /// What is to be done with a session.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(super) enum Task {
     Establish,
     Modify(Change),
@@ -97,11 +98,18 @@ impl Requests {
         Some(pending)
     }
 
-    /// All that are on their way, in order of their numbers.
-    pub(super) fn take_all(&mut self) -> impl Iterator<Item = Pending> + use<> {
+    /// What all were sent for that are on their way, in order of their numbers; none is any more.
+    pub(super) fn take_all(&mut self) -> Vec<Purpose> {
+        let all = core::mem::take(&mut self.pending);
+        self.forget();
+        all.into_values().map(|pending| pending.purpose).collect()
+    }
+
+    /// None is on its way any more.
+    pub(super) fn forget(&mut self) {
+        self.pending.clear();
         self.timers.clear();
         self.sessions = 0;
-        core::mem::take(&mut self.pending).into_values()
     }
 
     pub(super) fn deadline(&self) -> Option<Time> {

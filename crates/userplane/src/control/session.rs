@@ -8,7 +8,7 @@ use wire::gtpu::Qfi;
 use wire::pfcp::message::{SessionEstablishmentRequest, SessionModificationRequest};
 use wire::pfcp::rules::{
     CreateFar, CreatePdr, CreateQer, CreateUrr, ForwardingParameters, Pdi, QueryUrr, UpdateFar,
-    UpdateForwardingParameters, UpdateQer,
+    UpdateForwardingParameters, UpdatePdr, UpdateQer,
 };
 use wire::pfcp::value::{
     Addresses, ApplyAction, BitRates, FSeid, FTeid, FarId, GateStatus, Interface, InterfaceType, MeasurementMethod,
@@ -97,7 +97,7 @@ pub struct Usage {
 }
 
 /// What can be changed in a session.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
     /// Downlink packets go to another gNB from now on, and the old one is told which packet was the last by an end marker.
     Handover {
@@ -247,10 +247,10 @@ impl SessionSpec {
     }
 
     /// The session as it is after a change.
-    pub(super) fn apply(&mut self, change: &Change) {
+    pub(super) fn apply(&mut self, change: Change) {
         match change {
-            Change::Handover { to, .. } => self.downlink = Some(*to),
-            Change::Qos(qos) => Arc::make_mut(&mut self.profile).qos = Some(*qos),
+            Change::Handover { to, .. } => self.downlink = Some(to),
+            Change::Qos(qos) => Arc::make_mut(&mut self.profile).qos = Some(qos),
             // These last as long as the session does at the user plane: one that is made again forwards.
             Change::Buffer | Change::Resume | Change::Drop | Change::QueryUsage => {}
         }
@@ -292,8 +292,7 @@ impl SessionSpec {
             let update = UpdateQer { id: QOS, gate: Some(gate), mbr, gbr, qfi: None, rqi: None };
             return SessionModificationRequest { update_qer: vec![update], ..SessionModificationRequest::default() };
         }
-        let update =
-            |id| wire::pfcp::rules::UpdatePdr { id, qer: vec![QOS], ..wire::pfcp::rules::UpdatePdr::default() };
+        let update = |id| UpdatePdr { id, qer: vec![QOS], ..UpdatePdr::default() };
         SessionModificationRequest {
             create_qer: vec![CreateQer { id: QOS, gate, mbr, gbr, qfi: None, rqi: None }],
             update_pdr: vec![update(UPLINK.0), update(DOWNLINK.0)],

@@ -349,6 +349,12 @@ pub const fn is_about_session(message_type: u8) -> bool {
     matches!(message_type, 50..100)
 }
 
+/// Whether messages of this type want an answer (TS 29.244 table 7.3-1), known here or not.
+#[must_use]
+pub const fn is_request(message_type: u8) -> bool {
+    matches!(message_type, 1 | 3 | 5 | 7 | 9 | 12 | 14 | 16 | 50 | 52 | 54 | 56)
+}
+
 fn whole<T: Value>(elements: &[u8]) -> Result<T, Fault> {
     T::read(elements).map_err(|wrong| match wrong {
         Wrong::Inside(fault) => fault,
