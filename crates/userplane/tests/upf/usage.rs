@@ -9,10 +9,10 @@ use wire::pfcp::value::{MeasurementMethod, NtpTime, ReportType, ReportingTrigger
 
 use crate::lab::*;
 
-fn measured(urr: CreateUrr) -> SessionEstablishmentRequest {
+fn measured(urr: &CreateUrr) -> SessionEstablishmentRequest {
     let mut request = establishment();
     let method = MeasurementMethod::VOLUM | MeasurementMethod::DURAT;
-    request.create_urr = vec![CreateUrr { id: UrrId(1), method, ..urr }];
+    request.create_urr = vec![CreateUrr { id: UrrId(1), method, ..urr.clone() }];
     request.create_pdr.iter_mut().for_each(|pdr| pdr.urr = vec![UrrId(1)]);
     request
 }
@@ -44,7 +44,7 @@ fn a_volume_threshold_reports_and_begins_anew() {
     let mut lab = lab();
     let volume_threshold = Some(Volumes { total: Some(500), ..Volumes::default() });
     let triggers = ReportingTriggers::VOLTH;
-    let seid = lab.session(measured(CreateUrr { triggers, volume_threshold, ..CreateUrr::default() }));
+    let seid = lab.session(measured(&CreateUrr { triggers, volume_threshold, ..CreateUrr::default() }));
     lab.now = Time::from_nanos(7_500_000_000);
     assert!(up(&mut lab) && down(&mut lab));
     assert_eq!(lab.messages, []);
@@ -73,7 +73,7 @@ fn a_volume_threshold_reports_and_begins_anew() {
 fn a_time_threshold_counts_use_and_not_silence() {
     let mut lab = lab();
     let triggers = ReportingTriggers::TIMTH;
-    lab.session(measured(CreateUrr {
+    lab.session(measured(&CreateUrr {
         triggers,
         time_threshold: Some(10),
         inactivity: Some(3),
@@ -102,7 +102,7 @@ fn a_time_threshold_counts_use_and_not_silence() {
 fn periodic_reports_come_without_packets() {
     let mut lab = lab();
     let triggers = ReportingTriggers::PERIO;
-    let seid = lab.session(measured(CreateUrr { triggers, period: Some(5), ..CreateUrr::default() }));
+    let seid = lab.session(measured(&CreateUrr { triggers, period: Some(5), ..CreateUrr::default() }));
     for sequence in 0..3 {
         lab.wait(Span::from_secs(5));
         let report = report(&mut lab);
@@ -117,7 +117,7 @@ fn periodic_reports_come_without_packets() {
 fn a_quota_ends_traffic_until_there_is_another() {
     let mut lab = lab();
     let volume_quota = Some(Volumes { uplink: Some(200), ..Volumes::default() });
-    let seid = lab.session(measured(CreateUrr { volume_quota, ..CreateUrr::default() }));
+    let seid = lab.session(measured(&CreateUrr { volume_quota, ..CreateUrr::default() }));
     assert!(up(&mut lab) && up(&mut lab) && !up(&mut lab) && !down(&mut lab));
     assert_eq!(lab.drops, [Reason::Quota; 2]);
     let first = report(&mut lab);
@@ -132,7 +132,7 @@ fn a_quota_ends_traffic_until_there_is_another() {
 #[test]
 fn a_time_quota_ends_traffic_at_its_end() {
     let mut lab = lab();
-    lab.session(measured(CreateUrr { time_quota: Some(4), ..CreateUrr::default() }));
+    lab.session(measured(&CreateUrr { time_quota: Some(4), ..CreateUrr::default() }));
     up(&mut lab);
     lab.wait(Span::from_secs(3));
     assert!(up(&mut lab));
@@ -144,7 +144,7 @@ fn a_time_quota_ends_traffic_at_its_end() {
 #[test]
 fn the_start_of_traffic_is_reported_once() {
     let mut lab = lab();
-    lab.session(measured(CreateUrr { triggers: ReportingTriggers::START, ..CreateUrr::default() }));
+    lab.session(measured(&CreateUrr { triggers: ReportingTriggers::START, ..CreateUrr::default() }));
     up(&mut lab);
     assert_eq!(report(&mut lab).trigger, UsageTrigger::START);
     up(&mut lab);
@@ -154,7 +154,7 @@ fn the_start_of_traffic_is_reported_once() {
 #[test]
 fn usage_is_reported_when_asked_for_and_when_its_rule_goes() {
     let mut lab = lab();
-    let seid = lab.session(measured(CreateUrr::default()));
+    let seid = lab.session(measured(&CreateUrr::default()));
     up(&mut lab);
     let query = SessionModificationRequest { query_urr: vec![QueryUrr { id: UrrId(1) }], ..Default::default() };
     let response = lab.modify(seid, query);
