@@ -14,6 +14,7 @@ mod results;
 mod rohc;
 mod run;
 mod show;
+mod trace;
 mod upf;
 
 use std::process::ExitCode;
@@ -48,6 +49,7 @@ fn main() -> ExitCode {
         Command::Line(options) => line::line(&options),
         Command::Probe(options) => probe::probe(&options),
         Command::Rohc(options) => rohc::rohc(&options),
+        Command::Trace(options) => trace::trace(&options),
         Command::Upf(options) => upf::upf(&options),
         Command::Completions { shell } => show::completions(shell),
         Command::Man { dir } => show::man(&dir),
