@@ -1,7 +1,7 @@
 //! What must hold of every text that is read as times of packets.
 
 /// Times count from the first and never go back; what cannot be read is refused with a line of the text.
-pub fn times(text: &[u8]) {
+pub(crate) fn times(text: &[u8]) {
     use traffic::times::{TimesError, read};
 
     let lines = text.split(|byte| *byte == b'\n').count();

@@ -9,8 +9,8 @@ use proptest::prelude::*;
 
 #[test]
 fn the_corpora_hold() {
-    let checks: [(&str, fn(&[u8])); 2] = [("message", check::message), ("times", times::times)];
-    for (name, check) in checks {
+    type Check = fn(&[u8]);
+    for (name, check) in [("message", check::message as Check), ("times", times::times)] {
         let folder = format!("{}/../../fuzz/corpus/{name}", env!("CARGO_MANIFEST_DIR"));
         let files: Vec<_> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
         assert!(files.len() >= 5, "{name}");
