@@ -1,4 +1,4 @@
-//! Bytes to types and back: Ethernet, ARP, IP, neighbour discovery, UDP, TCP, ICMP echo, VXLAN, pcapng,
+//! Bytes to types and back: captures, Ethernet, ARP, IP, neighbour discovery, UDP, TCP, ICMP echo, VXLAN, pcapng,
 //! recordings.
 //!
 //! Reading takes a slice and never panics, whatever is in it. Writing goes into a `Vec<u8>` that
@@ -12,6 +12,7 @@ extern crate alloc;
 extern crate std;
 
 pub mod arp;
+pub mod capture;
 pub mod checksum;
 pub mod frame;
 mod headers;

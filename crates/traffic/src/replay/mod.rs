@@ -8,11 +8,13 @@
 //! spacings other than copies at the same instant, and replay in which a segment waits for what it answers.
 
 mod addresses;
+mod filter;
 mod schedule;
 mod spacing;
 mod trace;
 
 pub use addresses::{AddressRule, AddressTable, Direction, Prefix, PrefixError, Route};
+pub use filter::{Filter, FilterError};
 pub use schedule::{Instances, Item, Network, Over, Replay, ReplayConfig, ReplayError};
 pub use spacing::{Spacing, SpacingError};
 pub use trace::{Left, LeftOut, LongGap, Stamp, Trace, TraceError, TracePacket, WriteError};
