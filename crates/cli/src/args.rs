@@ -12,7 +12,7 @@ use link::characters::Framing;
 use netio::port::line::Address;
 use scenario::Jobs;
 
-pub(crate) use trace::{Make, MakeModel, Trace, TraceAction};
+pub(crate) use trace::{Lrd, Make, MakeModel, Trace, TraceAction};
 pub(crate) use upf::{Network, PacketWay, Upf};
 
 /// Makes the narrow links between edge clouds behave, and proves it.
