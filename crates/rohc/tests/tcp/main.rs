@@ -3,6 +3,8 @@
 mod allocation;
 mod any;
 mod behaviour;
+mod feedback;
 mod flows;
+mod losses;
 mod segments;
 mod vectors;
