@@ -1,27 +1,28 @@
-//! The fuzz corpus replayed on a stable compiler, and datagrams drawn at random.
+//! The fuzz corpora replayed on a stable compiler, and datagrams and times drawn at random.
 
 #[path = "../../../fuzz/checks/message.rs"]
 mod check;
-
 #[path = "../../../fuzz/checks/capture.rs"]
 mod check_capture;
-
 #[path = "../../../fuzz/checks/filter.rs"]
 mod check_filter;
+#[path = "../../../fuzz/checks/times.rs"]
+mod times;
 
 use proptest::prelude::*;
 
 #[test]
-fn the_corpus_holds() {
+fn the_corpora_hold() {
     let checks = [
         ("message", check::message as fn(&[u8])),
+        ("times", times::times),
         ("capture", check_capture::capture),
         ("filter", check_filter::filter),
     ];
     for (name, check) in checks {
         let folder = format!("{}/../../fuzz/corpus/{name}", env!("CARGO_MANIFEST_DIR"));
         let files: Vec<_> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
-        assert!(files.len() >= 5);
+        assert!(files.len() >= 5, "{name}");
         for path in files {
             check(&std::fs::read(&path).unwrap());
         }
@@ -29,6 +30,11 @@ fn the_corpus_holds() {
 }
 
 proptest! {
+    /// Lines that are almost times.
+    #[test]
+    fn any_list_of_times_is_read_or_refused(text in "([a-z#\"]?[0-9.]{0,6}[,; \t]?[0-9a-z]{0,3}\r?\n){0,8}") {
+        times::times(text.as_bytes());
+    }
     /// Datagrams that begin like a message or like RTP.
     #[test]
     fn any_datagram_is_read_or_refused(
