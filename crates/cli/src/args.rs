@@ -1,5 +1,6 @@
 //! The command line.
 
+mod captures;
 mod trace;
 
 use std::num::{NonZeroU32, NonZeroUsize};
@@ -11,6 +12,7 @@ use link::characters::Framing;
 use netio::port::line::Address;
 use scenario::Jobs;
 
+pub(crate) use captures::{Info, Scale, Scaling, Selection, Verify};
 pub(crate) use trace::{Make, MakeModel, Trace, TraceAction};
 
 /// Makes the narrow links between edge clouds behave, and proves it.

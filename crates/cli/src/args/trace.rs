@@ -7,6 +7,7 @@ use clap::{Args, Subcommand, ValueEnum};
 use engine::Span;
 use traffic::models::{Hurst, PacketRate};
 
+use super::captures::{Info, Scale, Verify};
 use super::over_zero;
 
 /// Make and examine traces of traffic.
@@ -18,7 +19,10 @@ pub(crate) struct Trace {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum TraceAction {
+    Info(Info),
     Make(Make),
+    Scale(Scale),
+    Verify(Verify),
 }
 
 /// Make a trace of UDP packets whose long-range dependence is known.

@@ -7,5 +7,7 @@ mod packets;
 mod schedule;
 mod spacing;
 mod stateful;
+mod summary;
 mod thesis;
 mod trace;
+mod verify;
