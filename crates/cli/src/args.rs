@@ -1,5 +1,6 @@
 //! The command line.
 
+mod captures;
 mod trace;
 mod upf;
 
@@ -12,6 +13,7 @@ use link::characters::Framing;
 use netio::port::line::Address;
 use scenario::Jobs;
 
+pub(crate) use captures::{Info, Scale, Scaling, Selection, Verify};
 pub(crate) use trace::{Lrd, Make, MakeModel, Trace, TraceAction};
 pub(crate) use upf::{Network, PacketWay, Upf};
 
