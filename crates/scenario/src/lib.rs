@@ -2,6 +2,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod load;
 pub mod plan;
 mod profiles;
 mod read;
@@ -11,8 +12,8 @@ mod topology;
 
 pub use profiles::{DefaultQueue, PROFILES, Profile, ProfileDirection, profile};
 pub use read::{
-    FileError, LinkChange, Options, ReadFile, ScenarioError, adapter_config, link, link_changes, load, parse,
-    parse_adapter_config, reference,
+    FileError, LinkChange, Options, ReadFile, ScenarioError, adapter_config, link, link_changes, load, load_file,
+    parse, parse_adapter_config, parse_load, reference,
 };
 pub use run::{
     Account, AdapterAccount, AdapterError, AdapterEvent, AdapterNews, CellError, Difference, Executor, Governor, Jobs,

@@ -1,4 +1,4 @@
-//! Bytes to types and back: Ethernet, ARP, IP, neighbour discovery, UDP, TCP, ICMP echo, VXLAN, pcapng,
+//! Bytes to types and back: Ethernet, ARP, IP, neighbour discovery, UDP, TCP, ICMP echo, VXLAN, GTP-U, PFCP, pcapng,
 //! recordings.
 //!
 //! Reading takes a slice and never panics, whatever is in it. Writing goes into a `Vec<u8>` that
@@ -14,9 +14,11 @@ extern crate std;
 pub mod arp;
 pub mod checksum;
 pub mod frame;
+pub mod gtpu;
 mod headers;
 pub mod ndp;
 pub mod pcapng;
+pub mod pfcp;
 pub mod recording;
 mod transport;
 pub mod vxlan;

@@ -153,22 +153,44 @@ impl Advertisement {
     pub fn write(&self, frame: &mut Vec<u8>, ethernet: &Ethernet, destination: Ipv6Addr) {
         let link = self.link.map(|[a, b, c, d, e, f]| [TARGET_LINK, 1, a, b, c, d, e, f]);
         let link = link.as_ref().map_or(&[][..], |option| option);
-        let ip = IpHeader::V6(Ipv6 {
-            source: self.target,
-            destination,
-            dscp: 0,
-            ecn: Ecn::NotCapable,
-            flow_label: 0,
-            hop_limit: HOP_LIMIT,
-        });
-        // It is short: there is no error.
-        let Ok(start) = network(frame, ethernet, &ip, protocol::ICMPV6, NEIGHBOUR_LEN + link.len()) else { return };
         let flags = u8::from(self.router) << 7 | u8::from(self.solicited) << 6 | u8::from(self.overrides) << 5;
-        frame.extend_from_slice(&[ADVERTISEMENT, 0, 0, 0, flags, 0, 0, 0]);
-        frame.extend_from_slice(&self.target.octets());
-        frame.extend_from_slice(link);
-        seal_icmp(frame, start, &ip);
+        write(frame, ethernet, [self.target, destination], [ADVERTISEMENT, flags], self.target, link);
     }
+}
+
+/// Replaces the content of `frame` with a solicitation: `source`, whose Ethernet address is `mac`, asks
+/// who has `target` (RFC 4861 4.3), by its solicited-node group.
+pub fn solicit(frame: &mut Vec<u8>, mac: [u8; 6], source: Ipv6Addr, target: Ipv6Addr) {
+    let group = solicited_node(target);
+    let ethernet = Ethernet { destination: multicast_mac(group), source: mac };
+    let [a, b, c, d, e, f] = mac;
+    write(frame, &ethernet, [source, group], [SOLICITATION, 0], target, &[SOURCE_LINK, 1, a, b, c, d, e, f]);
+}
+
+/// The Ethernet address of a group (RFC 2464 7).
+#[must_use]
+pub fn multicast_mac(group: Ipv6Addr) -> [u8; 6] {
+    let [.., a, b, c, d] = group.octets();
+    [0x33, 0x33, a, b, c, d]
+}
+
+/// Replaces the content of `frame` with a message about `target`, whose option is `link`.
+fn write(
+    frame: &mut Vec<u8>,
+    ethernet: &Ethernet,
+    [source, destination]: [Ipv6Addr; 2],
+    [kind, flags]: [u8; 2],
+    target: Ipv6Addr,
+    link: &[u8],
+) {
+    let (ecn, hop_limit) = (Ecn::NotCapable, HOP_LIMIT);
+    let ip = IpHeader::V6(Ipv6 { source, destination, dscp: 0, ecn, flow_label: 0, hop_limit });
+    // It is short: there is no error.
+    let Ok(start) = network(frame, ethernet, &ip, protocol::ICMPV6, NEIGHBOUR_LEN + link.len()) else { return };
+    frame.extend_from_slice(&[kind, 0, 0, 0, flags, 0, 0, 0]);
+    frame.extend_from_slice(&target.octets());
+    frame.extend_from_slice(link);
+    seal_icmp(frame, start, &ip);
 }
 
 /// The target of a solicitation or advertisement, which is no group.

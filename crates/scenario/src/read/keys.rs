@@ -2,8 +2,12 @@
 //! from here.
 
 mod line;
+mod load;
 
 pub(crate) use line::{BURSTS, CUT, FADES, LINE, LINE_WAY, RECEIVE};
+pub(crate) use load::{
+    CONTROL, GROUP_LOAD, INSTANCES, INTERFACE, LOAD, MBR, PACKET_SIZES, PFCP, REPORT, SESSION_GROUP,
+};
 
 /// The keys of one kind of mapping.
 pub(crate) struct Table {
