@@ -1,8 +1,9 @@
 //! As many packets as go.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use engine::Span;
 use netio::capture::{self, Capture, Direction};
 use netio::packet_io::{Choice, Options, PacketIo, Transmit};
 use netio::site::Namespace;
@@ -97,6 +98,32 @@ fn received(to: &Namespace, seconds: u64, from: impl FnOnce(&AtomicBool) + Send)
     })
 }
 
+/// Frames a second that a thread at the peer reads from its ring while the generator sends.
+fn receiver(from: &Namespace, to: &Namespace, length: usize, seconds: u64) -> f64 {
+    let mut transmit = transmit(from, Choice::Auto);
+    let mut receive = PacketIo::open_in(to, "b", &Options::default()).unwrap().split().1;
+    let (stop, count) = (AtomicBool::new(false), AtomicU64::new(0));
+    let rate = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !stop.load(Ordering::Relaxed) {
+                receive.wait(Span::from_millis(10));
+                let mut stamped = 0;
+                receive.receive(4096, |frame, _| stamped += u64::from(frame[PAYLOAD..PAYLOAD + 8] != [0; 8]));
+                count.fetch_add(stamped, Ordering::Relaxed);
+            }
+        });
+        scope.spawn(|| generator(&mut transmit, length, &stop, |_, _| {}));
+        std::thread::sleep(Duration::from_millis(300));
+        let (before, begin) = (count.load(Ordering::Relaxed), Instant::now());
+        std::thread::sleep(Duration::from_secs(seconds));
+        let rate = (count.load(Ordering::Relaxed) - before) as f64 / begin.elapsed().as_secs_f64();
+        stop.store(true, Ordering::Relaxed);
+        rate
+    });
+    println!("  received: {} frames dropped for want of room in the ring", receive.kernel_drops().unwrap());
+    rate
+}
+
 fn transmit(namespace: &Namespace, choice: Choice) -> Transmit {
     PacketIo::open_in(namespace, "a", &Options { choice, ..Options::default() }).unwrap().split().0
 }
@@ -187,6 +214,7 @@ fn round(length: usize, seconds: u64) -> Vec<(&'static str, f64)> {
         });
         rates.push((name, rate));
     }
+    rates.push(("received", receiver(&left, &right, length, seconds)));
     let directory = Directory::new();
     let frames: Vec<Vec<u8>> = (0..FLOWS).map(|flow| frame(length, flow)).collect();
     if peers::is_there("tcpreplay") {
