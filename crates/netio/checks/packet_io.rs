@@ -18,6 +18,8 @@ pub(crate) fn check(name: &str) -> Option<i32> {
         "frames-auto" => frames(Choice::Auto),
         "interface-down" => interface_down(),
         "frames-of-a-stack" => frames_of_a_stack(),
+        "opened-again" => opened_again(),
+        "no-locked-memory" => no_locked_memory(),
         _ => return None,
     })
 }
@@ -140,6 +142,38 @@ fn frames_of_a_stack() -> i32 {
         assert_sums(segment);
     }
     0
+}
+
+/// The kernel frees an AF_XDP socket's queue in the background; whoever opens it at once waits.
+fn opened_again() -> i32 {
+    let [left, _right] = pair();
+    let options = Options { choice: Choice::AfXdp, ..Options::default() };
+    for round in 0..10 {
+        match PacketIo::open_in(&left, "a", &options) {
+            Ok(_) => {}
+            Err(error) if round == 0 => {
+                println!("{error}");
+                return SKIPPED;
+            }
+            Err(error) => panic!("round {round}: {error}"),
+        }
+    }
+    0
+}
+
+/// Where no memory may be locked, packet sockets are taken, and it is said why. Real root may always.
+fn no_locked_memory() -> i32 {
+    let limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: the kernel reads one rlimit, ours.
+    assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_MEMLOCK, &raw const limit) }, 0);
+    let [left, _right] = pair();
+    let io = PacketIo::open_in(&left, "a", &Options::default()).unwrap();
+    println!("{}", io.choice());
+    let fell_back = io.choice().starts_with("AF_PACKET") && io.choice().contains("ulimit -l");
+    let (mut transmit, _) = io.split();
+    assert_eq!(transmit.send(&[&[0xff; 60][..]]), 1);
+    assert_eq!(transmit.sent().frames, 1);
+    i32::from(!fell_back && netio::sandbox::host_network().is_none())
 }
 
 fn collect(receive: &mut Receive, count: usize) -> Vec<Vec<u8>> {

@@ -59,7 +59,12 @@ pub(crate) fn bare(transmit: &mut Transmit, length: usize, until: &AtomicBool) {
 }
 
 /// Writes each frame whole, with the time, the flow and the number in its payload, and counts per flow.
-fn generator(transmit: &mut Transmit, length: usize, until: &AtomicBool, mut sent: impl FnMut(u64, &[u8])) -> u64 {
+fn generator(
+    transmit: &mut Transmit,
+    length: usize,
+    until: &AtomicBool,
+    mut sent: impl FnMut(netio::clock::Instant, &[u8]),
+) -> u64 {
     let templates: Vec<Vec<u8>> = (0..FLOWS).map(|flow| frame(length, flow)).collect();
     let mut counts = [(0u64, 0u64); FLOWS];
     let mut flow = 0;
@@ -68,8 +73,8 @@ fn generator(transmit: &mut Transmit, length: usize, until: &AtomicBool, mut sen
             let Some(slot) = transmit.slot() else { break };
             let frame = &mut slot.frame[..length];
             frame.copy_from_slice(&templates[flow]);
-            let now = netio::clock::Instant::now().as_nanos();
-            frame[PAYLOAD..PAYLOAD + 8].copy_from_slice(&now.to_be_bytes());
+            let now = netio::clock::Instant::now();
+            frame[PAYLOAD..PAYLOAD + 8].copy_from_slice(&now.as_nanos().to_be_bytes());
             frame[PAYLOAD + 8..PAYLOAD + 16].copy_from_slice(&(flow as u64).to_be_bytes());
             frame[PAYLOAD + 16..PAYLOAD + 24].copy_from_slice(&counts[flow].0.to_be_bytes());
             sent(now, frame);
@@ -172,7 +177,7 @@ pub(crate) fn capture(settings: &Settings) {
     println!(
         "\ncapture: {length}-byte frames over a veth pair, {rounds} rounds of {seconds} s each, every one recorded"
     );
-    let (mut without, mut ratios) = (Vec::new(), [Vec::new(), Vec::new()]);
+    let (mut without, mut costs) = (Vec::new(), [Vec::new(), Vec::new()]);
     for _ in 0..rounds {
         let [left, right] = pair();
         let mut transmit = transmit(&left, Choice::Auto);
@@ -180,24 +185,26 @@ pub(crate) fn capture(settings: &Settings) {
             generator(&mut transmit, length, stop, |_, _| {});
         });
         without.push(plain);
-        for (snap_len, ratios) in [0, 128].into_iter().zip(&mut ratios) {
+        for (snap_len, costs) in [0, 128].into_iter().zip(&mut costs) {
             let options = capture::Options { snap_len, limit: u64::MAX, ..capture::Options::default() };
             let (capture, mut taps) = Capture::start(Nowhere, "bench", &["n3"], 1, &options).unwrap();
             let mut sent = 0;
             let rate = received(&right, seconds, |stop| {
-                sent = generator(&mut transmit, length, stop, |_, frame| {
-                    taps[0].record(0, Direction::Outbound, netio::clock::Instant::now(), frame);
+                sent = generator(&mut transmit, length, stop, |now, frame| {
+                    taps[0].record(0, Direction::Outbound, now, frame);
                 });
             });
             let written = capture.finish().unwrap();
-            ratios.push(rate / plain);
+            costs.push((rate / plain, 1e9 / rate - 1e9 / plain));
             let kept = if snap_len == 0 { "whole frames".into() } else { format!("{snap_len} bytes of each") };
             println!("  {kept}: {sent} sent, {} written, {} left out", written.frames, written.overflowed);
         }
     }
     println!("  without a capture: {}", spread(&without, 1e6, "Mpps"));
-    println!("  with, whole frames: {}", spread(&ratios[0], 1.0, "times"));
-    println!("  with, 128 bytes:    {}", spread(&ratios[1], 1.0, "times"));
+    for (kept, costs) in ["whole frames", "128 bytes"].into_iter().zip(&costs) {
+        let (ratios, nanos): (Vec<f64>, Vec<f64>) = costs.iter().copied().unzip();
+        println!("  with, {kept}: {}; {}", spread(&ratios, 1.0, "times"), spread(&nanos, 1.0, "ns more each"));
+    }
 }
 
 fn round(length: usize, seconds: u64) -> Vec<(&'static str, f64)> {
