@@ -177,34 +177,43 @@ pub(crate) fn capture(settings: &Settings) {
     println!(
         "\ncapture: {length}-byte frames over a veth pair, {rounds} rounds of {seconds} s each, every one recorded"
     );
-    let (mut without, mut costs) = (Vec::new(), [Vec::new(), Vec::new()]);
+    let mut rows = [("no capture", None), ("128 bytes", Some(128)), ("whole frames", Some(0))]
+        .map(|(name, snap_len)| (name, snap_len, Vec::new(), Vec::new()));
     for _ in 0..rounds {
         let [left, right] = pair();
         let mut transmit = transmit(&left, Choice::Auto);
-        let plain = received(&right, seconds, |stop| {
-            generator(&mut transmit, length, stop, |_, _| {});
-        });
-        without.push(plain);
-        for (snap_len, costs) in [0, 128].into_iter().zip(&mut costs) {
-            let options = capture::Options { snap_len, limit: u64::MAX, ..capture::Options::default() };
-            let (capture, mut taps) = Capture::start(Nowhere, "bench", &["n3"], 1, &options).unwrap();
-            let mut sent = 0;
-            let rate = received(&right, seconds, |stop| {
-                sent = generator(&mut transmit, length, stop, |now, frame| {
-                    taps[0].record(0, Direction::Outbound, now, frame);
+        for (name, snap_len, rates, costs) in &mut rows {
+            let options = snap_len.map(|snap_len| capture::Options { snap_len, limit: u64::MAX, ..Default::default() });
+            let started = options.map(|options| Capture::start(Nowhere, "bench", &["n3"], 1, &options).unwrap());
+            let (capture, mut tap) = started.map(|(capture, mut taps)| (capture, taps.remove(0))).unzip();
+            let mut cost = 0.0;
+            rates.push(received(&right, seconds, |stop| {
+                let begin = thread_time();
+                let sent = generator(&mut transmit, length, stop, |now, frame| {
+                    if let Some(tap) = &mut tap {
+                        tap.record(0, Direction::Outbound, now, frame);
+                    }
                 });
-            });
-            let written = capture.finish().unwrap();
-            costs.push((rate / plain, 1e9 / rate - 1e9 / plain));
-            let kept = if snap_len == 0 { "whole frames".into() } else { format!("{snap_len} bytes of each") };
-            println!("  {kept}: {sent} sent, {} written, {} left out", written.frames, written.overflowed);
+                cost = (thread_time() - begin) as f64 / sent as f64;
+            }));
+            costs.push(cost);
+            if let Some(written) = capture.map(|capture| capture.finish().unwrap()) {
+                println!("  {name}: {} written, {} left out", written.frames, written.overflowed);
+            }
         }
     }
-    println!("  without a capture: {}", spread(&without, 1e6, "Mpps"));
-    for (kept, costs) in ["whole frames", "128 bytes"].into_iter().zip(&costs) {
-        let (ratios, nanos): (Vec<f64>, Vec<f64>) = costs.iter().copied().unzip();
-        println!("  with, {kept}: {}; {}", spread(&ratios, 1.0, "times"), spread(&nanos, 1.0, "ns more each"));
+    for (name, _, rates, costs) in &rows {
+        let costs = spread(costs, 1.0, "ns of the sender's time each");
+        println!("  {name:<12} {}; {costs}", spread(rates, 1e6, "Mpps"));
     }
+}
+
+/// Nanoseconds of processor time the calling thread has used.
+fn thread_time() -> u64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the kernel writes one timespec, ours.
+    unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time) };
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
 fn round(length: usize, seconds: u64) -> Vec<(&'static str, f64)> {
