@@ -219,7 +219,12 @@ fn thread_time() -> u64 {
 fn round(length: usize, seconds: u64) -> Vec<(&'static str, f64)> {
     let [left, right] = pair();
     let mut rates = Vec::new();
-    for (name, choice) in [("bare", Choice::AfXdp), ("generator", Choice::AfXdp), ("sendmmsg", Choice::AfPacket)] {
+    for (name, choice) in [
+        ("bare", Choice::AfXdp),
+        ("generator", Choice::AfXdp),
+        ("sendmmsg", Choice::AfPacket),
+        ("segmented", Choice::AfPacketSegmented),
+    ] {
         let mut transmit = transmit(&left, choice);
         let rate = received(&right, seconds, |stop| {
             if name == "bare" {
