@@ -173,13 +173,13 @@ impl Flows {
                 self.counters.excess += 1;
                 data
             }
-            State::Watched | State::Refused => self.admit(now, at, key),
+            State::Watched | State::Refused => self.admit(now, at, key, likely),
         }
     }
 
     /// Lets a real-time flow onto the line, if it fits. A flow of a rule whose needs are not known yet
-    /// is let on until they are.
-    fn admit(&mut self, now: Time, at: usize, key: FlowKey) -> Verdict {
+    /// is let on until they are, held to what the others leave.
+    fn admit(&mut self, now: Time, at: usize, key: FlowKey, likely: u32) -> Verdict {
         self.expire(now);
         let taken: u64 = self.active.iter().filter_map(|at| self.demand(*at)).sum();
         let wanted = self.demand(at);
@@ -190,6 +190,9 @@ impl Flows {
                 self.active.push(at);
                 self.counters.admitted += 1;
                 self.event = Some(Event { what: ADMITTED, value: wanted.unwrap_or(0) });
+            } else if !self.within(now, at, (self.capacity - taken) * 100, likely) {
+                self.counters.excess += 1;
+                return Verdict::Data(Priority::default());
             }
             return Verdict::RealTime(key);
         }
@@ -223,7 +226,14 @@ impl Flows {
         let wanted = self.demand(at);
         let flow = &mut self.flows[at];
         flow.granted = wanted.filter(|wanted| *wanted <= free).unwrap_or(flow.granted.min(free)).max(1);
-        let rate = (flow.granted * (100 + TOLERANCE_PERCENT)).min(free * 100).max(1);
+        let rate = (flow.granted * (100 + TOLERANCE_PERCENT)).min(free * 100);
+        self.within(now, at, rate, likely)
+    }
+
+    /// Whether a flow's packet is within a rate, in characters per 100,000 s, but for a few packets at once.
+    fn within(&mut self, now: Time, at: usize, rate: u64, likely: u32) -> bool {
+        let rate = rate.max(1);
+        let flow = &mut self.flows[at];
         let time_of = |characters: u64| Span::from_nanos(characters.saturating_mul(100_000_000_000_000) / rate);
         let usual = u64::from(flow.frame / 8).max(1);
         let paid_until = flow.paid_until.max(now);

@@ -96,3 +96,26 @@ fn who_presses_to_talk_again_is_real_time_from_the_first_packet() {
     // Until the flow is known to be steady its packets are data.
     assert_eq!((voice, data), (116, 4));
 }
+
+#[test]
+fn bursts_at_one_instant_of_a_flow_with_a_rule_take_nothing_from_the_voices() {
+    let selector = Selector { port: Some(7_000), ..Selector::default() };
+    let rule = Rule { selector, class: RuleClass::RealTime, priority: Priority::default(), bandwidth: None };
+    let mut pair = Pair::new(&AdapterConfig { rules: vec![rule], ..AdapterConfig::default() });
+    let mut number = 0;
+    for step in 0..100 {
+        let at = millis(2_000) + Span::from_nanos(step * VOICE);
+        for (port, count, payload) in [(6_000, 1, 33), (7_000, if step % 20 == 15 { 60 } else { 0 }, 150)] {
+            for _ in 0..count {
+                number += 1;
+                pair.send(at, 0, datagram(0, port, number, payload));
+            }
+        }
+    }
+    pair.run(millis(120_000));
+    let counters = pair.counters(0);
+    // No spacing is ever known, so nothing says what it needs: a few datagrams of each burst go ahead.
+    assert!(counters.flows.excess >= 5 * 50, "{:?}", counters.flows);
+    assert!(counters.class(Class::RealTime).sent.packets <= 100 + 5 * 8, "{:?}", counters.classes);
+    assert!(counters.real_time_delay.quantile(0.6).unwrap() < Span::from_millis(300));
+}

@@ -27,8 +27,8 @@ pub use metric::{Metric, Unit};
 pub use observation::{Observation, Snapshot, delay_histogram};
 pub use outline::{Difference, Outline, OutlineCell, OutlineFlow, SCHEMA, plan_differences};
 pub use record::{
-    CallsRecord, CellRecord, Discarded, FlowRecord, Health, Interval, LATENESS, Name, PacketCounts, PacketPoint,
-    PairsRecord, PipeRecord, Quantiles, SERIES_LIMIT, VoiceRecord,
+    CallsRecord, CaptureRecord, CellRecord, Discarded, FlowRecord, Health, Interval, LATENESS, Name, PacketCounts,
+    PacketPoint, PairsRecord, PipeRecord, Quantiles, SERIES_LIMIT, VoiceRecord,
 };
 pub use recorder::{Recorder, write_whole};
 pub use recording::Recording;

@@ -32,12 +32,27 @@ pub struct CellRecord {
     pub pipes: Vec<PipeRecord>,
     /// What the narrowband adapters did.
     pub adapters: Vec<AdapterRecord>,
+    /// What was captured.
+    pub captures: Vec<CaptureRecord>,
     /// Packets that ended outside the links.
     pub discarded: Vec<Discarded>,
     /// What the machine did.
     pub health: Health,
     /// Lateness of sent packets ([`LATENESS`]), one-way delays and round-trip times in ns, by name.
     pub histograms: Vec<(String, Histogram<u64>)>,
+}
+
+/// What crossed the first end of a link.
+#[derive(Clone, Debug, Default)]
+pub struct CaptureRecord {
+    /// The link's name.
+    pub link: String,
+    /// Packets in it.
+    pub packets: u64,
+    /// Packets for which there was no room.
+    pub left_out: u64,
+    /// As pcapng.
+    pub bytes: Vec<u8>,
 }
 
 /// One flow of a cell.
@@ -49,9 +64,9 @@ pub struct FlowRecord {
     pub from: String,
     /// Site it is sent to.
     pub to: String,
-    /// `tcp`, `udp`, `ping`, `voice`, `pairs` or `call`.
+    /// `tcp`, `udp`, `ping`, `voice`, `pairs`, `call` or `quic`.
     pub protocol: Name,
-    /// What sent it: `own`, `iperf3`, `smoltcp`.
+    /// What sent it: `own`, `iperf3`, `smoltcp`, `quinn`.
     pub engine: Name,
     /// The narrowband adapter that puts it on its first narrow line, by name.
     pub adapter: Option<String>,

@@ -7,11 +7,11 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use crate::event::Finished;
+use crate::event::{Finished, Note};
 use crate::outline::plan_differences;
-use crate::recording::{self, EVENTS, HISTOGRAMS, PLAN};
+use crate::recording::{self, CAPTURES, EVENTS, HISTOGRAMS, PLAN};
 use crate::table::{self, Sheet, TABLES};
-use crate::{CellRecord, Event, RecordError};
+use crate::{CaptureRecord, CellRecord, Event, RecordError};
 
 /// Writes cells to a results directory as they finish.
 ///
@@ -121,6 +121,9 @@ impl Recorder {
         let path = histogram_path(&self.dir, cell.cell, cell.attempt);
         let log = crate::histlog::encode(&cell.histograms).map_err(RecordError::io("lay out", &path))?;
         write_whole(&path, &log)?;
+        for capture in &cell.captures {
+            self.capture(cell, capture)?;
+        }
         let lengths: Vec<u64> = self.files.iter().map(|file| file.length).collect();
         let mut write = || {
             for (file, rows) in self.files.iter_mut().zip(&tables) {
@@ -139,6 +142,19 @@ impl Recorder {
             }
         }
         outcome.map(|()| finished)
+    }
+
+    /// Writes what crossed a link, and says so if that is not all of it.
+    fn capture(&mut self, cell: &CellRecord, capture: &CaptureRecord) -> Result<(), RecordError> {
+        let dir = self.dir.join(CAPTURES);
+        fs::create_dir_all(&dir).map_err(RecordError::io("make", &dir))?;
+        write_whole(&dir.join(format!("{:05}-{}.{}.pcapng", cell.cell, cell.attempt, capture.link)), &capture.bytes)?;
+        if capture.left_out > 0 {
+            let what = format!("packets that the capture of `{}` had no room for", capture.link);
+            let note = Note { at_s: None, cell: Some(cell.cell), what, value: Some(capture.left_out) };
+            self.event(&Event::Note(note))?;
+        }
+        Ok(())
     }
 
     /// Writes a line to `events.jsonl`.

@@ -14,6 +14,7 @@ use crate::{CellRecord, Event, RecordError, histlog};
 
 pub(crate) const PLAN: &str = "plan.json";
 pub(crate) const EVENTS: &str = "events.jsonl";
+pub(crate) const CAPTURES: &str = "captures";
 pub(crate) const HISTOGRAMS: &str = "hist";
 
 /// What a run left behind.

@@ -64,6 +64,7 @@ pub(crate) fn headers(axes: &[String]) -> io::Result<[Vec<u8>; 7]> {
         }],
         pipes: vec![PipeRecord { drops: vec![("".into(), 0)], ..PipeRecord::default() }],
         adapters: vec![AdapterRecord::default()],
+        captures: Vec::new(),
         discarded: Vec::new(),
         health: Health { cpu_s: vec![("".into(), 0.0)], ..Health::default() },
         histograms: Vec::new(),
@@ -541,6 +542,8 @@ pub(crate) fn cell(outline: &Outline, rows: CellRows<'_>) -> Result<Option<CellR
         flows,
         pipes,
         adapters: adapters.iter().map(adapter).collect::<Result<_, _>>()?,
+        // They are files of their own.
+        captures: Vec::new(),
         discarded,
         health: Health {
             packets: first.get("executor_packets")?,

@@ -113,6 +113,7 @@ fn cell(id: u32) -> CellRecord {
             drops: vec![("loss".into(), 3), ("queue full".into(), 4)],
             ..PipeRecord::default()
         }],
+        captures: Vec::new(),
         adapters: vec![AdapterRecord {
             adapter: "radio.ship".into(),
             link: "radio".into(),

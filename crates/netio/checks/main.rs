@@ -7,6 +7,8 @@
 mod blaster;
 mod common;
 mod hold;
+mod packet_io;
+mod pair;
 mod stamps;
 mod transfer;
 
@@ -45,7 +47,9 @@ fn main() {
         "freed" => freed(),
         "leaks" => leaks(),
         "deleted" => deleted(),
-        other => transfer::check(other).unwrap_or_else(|| panic!("no check {other}")),
+        other => {
+            transfer::check(other).or_else(|| packet_io::check(other)).unwrap_or_else(|| panic!("no check {other}"))
+        }
     };
     match sandbox::run(work) {
         Ok(exit) => std::process::exit(exit.code()),

@@ -30,7 +30,20 @@ impl Instant {
     /// `None` if that cannot be: it lies ahead, or more than ten seconds back. Then somebody has set
     /// the clock since.
     pub(crate) fn of_stamp(stamp: u64) -> Option<Self> {
-        let now = Epoch::now();
+        Self::at_stamp(stamp, &Epoch::now())
+    }
+
+    /// The same for the stamps of many packets, with the clocks read once, before the first is looked at:
+    /// stamps up to a second ahead of it are those of packets that came since. A stamp that cannot be is taken for
+    /// the moment of the reading.
+    pub(crate) fn stamped(stamp: u64, read: &Epoch) -> Self {
+        match stamp.checked_sub(read.realtime) {
+            Some(ahead @ ..1_000_000_000) => Self(read.monotonic + ahead),
+            _ => Self::at_stamp(stamp, read).unwrap_or(Self(read.monotonic)),
+        }
+    }
+
+    fn at_stamp(stamp: u64, now: &Epoch) -> Option<Self> {
         let age = now.realtime.checked_sub(stamp).filter(|age| *age < 10_000_000_000)?;
         Some(Self(now.monotonic.saturating_sub(age)))
     }
@@ -70,6 +83,12 @@ impl Epoch {
             }
         }
         best.1
+    }
+
+    /// The epoch in nanoseconds from 1970, by `CLOCK_REALTIME` as it was then.
+    #[must_use]
+    pub fn unix_nanos(&self) -> u64 {
+        self.realtime
     }
 
     /// Logical time now.

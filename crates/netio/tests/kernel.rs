@@ -82,6 +82,11 @@ checks! {
     without_taps_a_veth_is_taken: "no-tun";
     no_packet_is_early_by_the_kernels_stamps: "never-early";
     a_graph_is_changed_while_packets_pass: "commands";
+    frames_by_af_xdp_arrive_whole_and_in_order: "frames-af-xdp";
+    frames_by_af_packet_arrive_whole_and_in_order: "frames-af-packet";
+    frames_by_what_is_there_arrive_whole_and_in_order: "frames-auto";
+    frames_for_an_interface_that_is_down_are_told: "interface-down";
+    a_stacks_frames_are_cut_and_their_checksums_completed: "frames-of-a-stack";
 }
 
 #[test]

@@ -8,6 +8,7 @@ use engine::{Rate, Size, Span};
 use link::{DirectionConfig, LineConfig};
 use measure::{Scalar, Study};
 use serde::{Deserialize, Serialize};
+use traffic::VideoConfig;
 use traffic::pairs::PairsConfig;
 use traffic::sip::CallConfig;
 use traffic::{Frames, Talk, VoiceConfig};
@@ -113,6 +114,9 @@ pub struct Link {
     /// The narrowband adapters at its first and its second end, if there are any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub adapters: Option<Box<[AdapterConfig; 2]>>,
+    /// Whether what crosses its first end is captured.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub capture: bool,
 }
 
 /// What a link carries, from its first end to the second (up) and back (down).
@@ -288,6 +292,7 @@ impl Flow {
             Traffic::Voice(voice) => vec![voice.port],
             Traffic::Pairs(pairs) => vec![pairs.port],
             Traffic::Call(call) => vec![call.port, call.voice.port],
+            Traffic::Quic(quic) => vec![quic.port],
             Traffic::Tcp(_) | Traffic::Ping(_) => Vec::new(),
         }
     }
@@ -309,6 +314,8 @@ pub enum Traffic {
     Pairs(Pairs),
     /// Voice in calls that are set up and released.
     Call(Call),
+    /// Video over QUIC.
+    Quic(Quic),
 }
 
 /// A TCP connection, limited as `iperf3 -b` limits it: a block is written whenever the average rate
@@ -432,6 +439,39 @@ impl Pairs {
             header: self.header,
             zeros: self.zeros,
             session: seed as u32,
+        }
+    }
+}
+
+/// Video on demand over QUIC (RFC 9000), from the first site, where the server is, to the second, where the
+/// player is.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Quic {
+    /// Mean rate of the video.
+    pub rate: Rate,
+    /// Playing time of a segment.
+    pub segment: Span,
+    /// Segments that are asked for at once at the start.
+    pub ahead: u32,
+    /// UDP payload of full datagrams.
+    pub datagram: Size,
+    /// Packets that the player acknowledges together.
+    pub acknowledge: u32,
+    /// UDP port at both ends.
+    pub port: u16,
+}
+
+impl Quic {
+    /// As the ends of the flow are told.
+    #[must_use]
+    pub fn config(&self, seed: u64) -> VideoConfig {
+        VideoConfig {
+            rate: self.rate,
+            segment: self.segment,
+            ahead: self.ahead,
+            datagram: self.datagram.bytes() as u16,
+            acknowledge: self.acknowledge,
+            seed,
         }
     }
 }

@@ -1,6 +1,7 @@
 //! From a plan to a recording: the whole path of a run.
 
 pub(crate) mod adapter;
+mod capture;
 mod carrier;
 mod cell;
 mod links;
@@ -262,7 +263,11 @@ fn require_room(plan: &Plan, out: &Path) -> Result<(), RunError> {
         .iter()
         .map(|cell| {
             let intervals = cell.duration.as_nanos() / cell.interval.as_nanos().max(1) + 1;
-            CELL_BYTES + cell.flows.len() as u64 * (CELL_BYTES + intervals * ROW_BYTES)
+            let rows = cell.flows.len() as u64 * (CELL_BYTES + intervals * ROW_BYTES);
+            let captures = cell.links.iter().filter(|link| link.capture).count() as u64;
+            let seconds = (cell.warmup + cell.duration).as_nanos().div_ceil(1_000_000_000);
+            let crossing = (schedule::rate(cell) / 8).saturating_mul(seconds).min(capture::LIMIT);
+            CELL_BYTES + rows + captures * crossing
         })
         .sum();
     match netio::machine::free_bytes(out) {

@@ -8,7 +8,7 @@
 #![forbid(unsafe_code)]
 
 extern crate alloc;
-#[cfg(test)]
+#[cfg(any(test, feature = "quic"))]
 extern crate std;
 
 pub mod application;
@@ -20,6 +20,8 @@ pub mod models;
 pub mod pairs;
 mod playout;
 mod probe;
+#[cfg(feature = "quic")]
+mod quic;
 pub mod rating;
 pub mod replay;
 mod router;
@@ -39,6 +41,8 @@ pub use filler::fill;
 pub use host::{Congestion, Host, HostConfig, HostFlow, TcpSource};
 pub use playout::{Heard, listen};
 pub use probe::{Arrival, Counts, PROBE_LEN, Probe, ProbeReceiver};
+#[cfg(feature = "quic")]
+pub use quic::{KeyError, VideoConfig, video};
 pub use router::{NextHop, Router};
 pub use rtp::{RTP_LEN, Rtp};
 pub use service::{SERVICES, Service};

@@ -278,3 +278,17 @@ pub(crate) fn judged(cell: &CellRecord) -> bool {
     }
     cell.health.spoiled.is_none()
 }
+
+/// What tshark says of a capture; `None`, and says so, where it is not installed.
+pub(crate) fn tshark(capture: &Path, arguments: &[&str]) -> Option<String> {
+    match Command::new("tshark").arg("-n").arg("-r").arg(capture).args(arguments).output() {
+        Ok(output) => {
+            assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+            Some(String::from_utf8(output.stdout).unwrap())
+        }
+        Err(error) => {
+            println!("skipped: tshark: {error}");
+            None
+        }
+    }
+}

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::common::{Place, can_isolate, narrows, recording, run, succeed, turn};
+use crate::common::{Place, can_isolate, narrows, recording, run, succeed, tshark, turn};
 
 const SEA: &str = "\
 name: sea
@@ -188,4 +188,31 @@ fn voice_calls_and_packet_pairs_in_virtual_time() {
     // for longer than the stack's first timeout.
     let time = flow(3, "file").transfer_s.unwrap();
     assert!((10.7..25.0).contains(&time), "{time}");
+}
+
+#[test]
+fn video_over_quic_is_captured() {
+    let place = Place::new();
+    place.scenario(
+        "name: video\nsites: [user, server]\nseed: 5\nlinks:\n  \
+         wifi: {ends: [user, server], rate: 50Mbit/s, delay: 5ms, loss: 0.005, capture: true}\ntraffic:\n  \
+         video: {from: server, to: user, quic: {rate: 4Mbit/s, segment: 1s, datagram: 1208B, acknowledge: 8}}\n\
+         measure: {duration: 5s, interval: 1s}\n",
+    );
+    succeed(&mut narrows(&place, ["run", "scenario.yaml", "--virtual", "--out", "out"]));
+    let recording = recording(&place.join("out"));
+    let cell = &recording.cells[0];
+    let segments = cell.flows[0].packets.unwrap();
+    // Five at the start, then one a second; the last may still be on its way.
+    assert!(segments.sent == 9 && segments.received >= 8, "{segments:?}");
+    let pipe = |direction| cell.pipes.iter().find(|pipe| pipe.direction == direction).unwrap();
+    let (up, down) = (pipe("up"), pipe("down"));
+    assert!(down.delivered_packets < down.offered_packets, "nothing was lost");
+    let capture = place.join("out/captures/00000-0.wifi.pcapng");
+    assert!(capture.metadata().unwrap().len() > down.delivered_bytes);
+    let Some(lines) = tshark(&capture, &["-T", "fields", "-e", "frame.len", "-e", "frame.time_epoch"]) else { return };
+    let sizes: Vec<u64> = lines.lines().map(|line| line.split('\t').next().unwrap().parse().unwrap()).collect();
+    assert_eq!(sizes.len() as u64, up.offered_packets + down.delivered_packets);
+    let full = sizes.iter().filter(|size| **size == 1_250).count();
+    assert!(full * 100 > sizes.len() * 80, "{full} of {}", sizes.len());
 }

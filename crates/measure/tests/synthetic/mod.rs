@@ -344,6 +344,7 @@ pub fn records(wish: &Wish) -> Vec<CellRecord> {
             }],
             pipes: vec![pipe("up", segments + 10), pipe("down", segments / 2 + 10)],
             adapters: Vec::new(),
+            captures: Vec::new(),
             discarded: Vec::new(),
             health: Health {
                 packets: segments * 3 / 2 + 20,

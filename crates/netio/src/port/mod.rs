@@ -259,7 +259,7 @@ impl Net {
 }
 
 /// The reason for a drop, by what a write returned.
-fn reason(error: &io::Error) -> DropReason {
+pub(crate) fn reason(error: &io::Error) -> DropReason {
     match error.raw_os_error() {
         Some(libc::EAGAIN | libc::ENOBUFS | libc::ENOMEM) => WIRE_FULL,
         Some(libc::EIO | libc::ENETDOWN | libc::ENXIO | libc::ENODEV | libc::EBADFD) => WIRE_DOWN,

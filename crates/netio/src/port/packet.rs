@@ -2,16 +2,15 @@
 
 use std::fmt;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
-use std::ptr::NonNull;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 use engine::{Packet as Frame, Pool};
 
 use super::{Options, Received, Scratch, Sent, reason};
 use crate::error::SetupError;
 use crate::ethtool;
-use crate::offload::{self, FRAME_MAX, RUN_MAX, Run, VNET_HEADER_LEN, VnetHeader};
+use crate::offload::{self, FRAME_MAX, RUN_MAX, Run, VNET_HEADER_LEN};
+use crate::packet_socket::{self, Ring, Use};
 use crate::site::{Namespace, Net, index_of};
 use crate::sys::check;
 
@@ -102,7 +101,7 @@ impl Packet {
         let mut received = Received { more: true, ..Received::default() };
         let limit = out.len() + limit;
         while out.len() < limit {
-            let Some(slot) = self.ring.next() else {
+            let Some(mut slot) = self.ring.next() else {
                 received.more = false;
                 break;
             };
@@ -140,22 +139,10 @@ impl Packet {
     }
 
     pub(super) fn drops(&mut self) -> Result<u64, SetupError> {
-        // SAFETY: plain counters, valid when zeroed.
-        let mut counts: libc::tpacket_stats = unsafe { std::mem::zeroed() };
-        let mut length = size_of_val(&counts) as libc::socklen_t;
-        // SAFETY: the kernel writes at most `length` bytes to `counts`.
-        check(unsafe {
-            libc::getsockopt(
-                self.socket.as_raw_fd(),
-                libc::SOL_PACKET,
-                libc::PACKET_STATISTICS,
-                (&raw mut counts).cast(),
-                &raw mut length,
-            )
-        })
-        .map_err(|source| SetupError::new("read the counters of a packet socket", source))?;
+        let drops = packet_socket::drops(&self.socket)
+            .map_err(|source| SetupError::new("read the counters of a packet socket", source))?;
         // Reading them sets them to zero.
-        self.dropped += u64::from(counts.tp_drops);
+        self.dropped += u64::from(drops);
         Ok(self.dropped)
     }
 }
@@ -183,177 +170,14 @@ fn open(name: &str, blocks: usize) -> Result<(OwnedFd, Ring), SetupError> {
         move |source| SetupError::new(doing, source)
     };
     let index = index_of(name)?;
-    // SAFETY: the descriptor is new and ours alone.
-    let socket =
-        check(unsafe { libc::socket(libc::AF_PACKET, libc::SOCK_RAW | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC, 0) })
-            .map(|fd| unsafe { OwnedFd::from_raw_fd(fd) })
-            .map_err(failed("open"))?;
-    let version = libc::tpacket_versions::TPACKET_V2 as libc::c_int;
-    for (option, value) in [
-        (libc::PACKET_VERSION, version),
-        (libc::PACKET_VNET_HDR, 1),
-        (libc::PACKET_IGNORE_OUTGOING, 1),
-        (libc::PACKET_QDISC_BYPASS, 1),
-    ] {
-        set(&socket, option, &value).map_err(failed("set up"))?;
+    let socket = packet_socket::open().map_err(failed("open"))?;
+    for option in [libc::PACKET_IGNORE_OUTGOING, libc::PACKET_QDISC_BYPASS] {
+        packet_socket::set(&socket, option, &1_i32).map_err(failed("set up"))?;
     }
-    let ring = Ring::map(&socket, blocks).map_err(failed("map the ring of"))?;
-    let promiscuous = libc::packet_mreq {
-        mr_ifindex: index.cast_signed(),
-        mr_type: libc::PACKET_MR_PROMISC as libc::c_ushort,
-        mr_alen: 0,
-        mr_address: [0; 8],
-    };
-    set(&socket, libc::PACKET_ADD_MEMBERSHIP, &promiscuous).map_err(failed("make promiscuous"))?;
-    // SAFETY: plain data, valid when zeroed.
-    let mut address: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
-    address.sll_family = libc::AF_PACKET as libc::c_ushort;
-    address.sll_protocol = (libc::ETH_P_ALL as u16).to_be();
-    address.sll_ifindex = index.cast_signed();
-    // SAFETY: the kernel reads one sockaddr_ll, ours. Nothing is received before this call, so that
-    // the ring only ever holds this interface's frames.
-    check(unsafe {
-        libc::bind(socket.as_raw_fd(), (&raw const address).cast(), size_of_val(&address) as libc::socklen_t)
-    })
-    .map_err(failed("bind"))?;
+    let ring = Ring::map(&socket, blocks, FRAME_MAX).map_err(failed("map the ring of"))?;
+    packet_socket::make_promiscuous(&socket, index).map_err(failed("make promiscuous"))?;
+    packet_socket::bind(&socket, index, Use::Both).map_err(failed("bind"))?;
     Ok((socket, ring))
-}
-
-fn set<T>(socket: &OwnedFd, option: libc::c_int, value: &T) -> io::Result<()> {
-    // SAFETY: the kernel reads `T`'s size of bytes from `value`.
-    check(unsafe {
-        libc::setsockopt(
-            socket.as_raw_fd(),
-            libc::SOL_PACKET,
-            option,
-            std::ptr::from_ref(value).cast(),
-            size_of::<T>() as libc::socklen_t,
-        )
-    })
-    .map(drop)
-}
-
-/// The receive ring (`TPACKET_V2`), shared with the kernel: slots in blocks of 1 MiB.
-///
-/// Version 3 would hold more in less space, but hands over a block at a time, and that by a timer
-/// of milliseconds.
-#[derive(Debug)]
-struct Ring {
-    memory: NonNull<u8>,
-    blocks: usize,
-    next: usize,
-}
-
-// SAFETY: the mapping belongs to the ring alone and is not tied to a thread.
-unsafe impl Send for Ring {}
-
-const BLOCK: usize = 1 << 20;
-/// A slot: the longest frame, the headers before it (below 128 bytes), rounded to
-/// `TPACKET_ALIGNMENT`.
-const SLOT: usize = (FRAME_MAX + 128).next_multiple_of(16);
-const SLOTS: usize = BLOCK / SLOT;
-
-impl Ring {
-    fn map(socket: &OwnedFd, blocks: usize) -> io::Result<Self> {
-        let request = libc::tpacket_req {
-            tp_block_size: BLOCK as libc::c_uint,
-            tp_block_nr: blocks as libc::c_uint,
-            tp_frame_size: SLOT as libc::c_uint,
-            tp_frame_nr: (blocks * SLOTS) as libc::c_uint,
-        };
-        set(socket, libc::PACKET_RX_RING, &request)?;
-        // SAFETY: a fresh mapping of the ring just made, of its size.
-        let memory = unsafe {
-            libc::mmap(
-                std::ptr::null_mut(),
-                blocks * BLOCK,
-                libc::PROT_READ | libc::PROT_WRITE,
-                libc::MAP_SHARED,
-                socket.as_raw_fd(),
-                0,
-            )
-        };
-        if memory == libc::MAP_FAILED {
-            return Err(io::Error::last_os_error());
-        }
-        NonNull::new(memory.cast())
-            .map(|memory| Self { memory, blocks, next: 0 })
-            .ok_or(io::ErrorKind::OutOfMemory.into())
-    }
-
-    /// The next slot, if the kernel has filled it. It goes back to the kernel when dropped.
-    fn next(&mut self) -> Option<Slot<'_>> {
-        let offset = self.next / SLOTS * BLOCK + self.next % SLOTS * SLOT;
-        // SAFETY: `next` is below the number of slots, so that the slot lies in the mapping.
-        let slot = unsafe { self.memory.add(offset) };
-        // SAFETY: a slot begins with its status, aligned; the kernel changes it, hence the atomic.
-        let status = unsafe { AtomicU32::from_ptr(slot.as_ptr().cast()) };
-        // Acquire: what the kernel wrote before it set the status is there.
-        if status.load(Ordering::Acquire) & libc::TP_STATUS_USER == 0 {
-            return None;
-        }
-        self.next = (self.next + 1) % (self.blocks * SLOTS);
-        // SAFETY: the kernel keeps away from the slot until the status says so again; nobody else
-        // has the mapping.
-        let bytes = unsafe { std::slice::from_raw_parts(slot.as_ptr(), SLOT) };
-        Some(Slot { status, bytes })
-    }
-}
-
-impl Drop for Ring {
-    fn drop(&mut self) {
-        // SAFETY: our own mapping, and no slot borrows it any more.
-        unsafe { libc::munmap(self.memory.as_ptr().cast(), self.blocks * BLOCK) };
-    }
-}
-
-/// A filled slot.
-struct Slot<'a> {
-    status: &'a AtomicU32,
-    bytes: &'a [u8],
-}
-
-impl<'a> Slot<'a> {
-    /// The frame and what is known of it; `None` if it was truncated or makes no sense. A VLAN tag,
-    /// which the kernel takes out, is put back in, for which the frame is copied to `space`.
-    fn frame<'b>(&self, space: &'b mut [u8]) -> Option<(VnetHeader, &'b [u8])>
-    where
-        'a: 'b,
-    {
-        // SAFETY: the slot begins with this header, is aligned for it, and holds plain data.
-        let header = unsafe { self.bytes.as_ptr().cast::<libc::tpacket2_hdr>().read() };
-        let start = usize::from(header.tp_mac);
-        let length = header.tp_len as usize;
-        if header.tp_snaplen as usize != length {
-            return None;
-        }
-        let frame = self.bytes.get(start..start.checked_add(length)?)?;
-        let vnet = self.bytes.get(start.checked_sub(VNET_HEADER_LEN)?..start)?;
-        let mut vnet = VnetHeader::parse(vnet.try_into().ok()?).ok()?;
-        if header.tp_status & libc::TP_STATUS_VLAN_VALID == 0 {
-            return Some((vnet, frame));
-        }
-        // 802.1Q 9.6: identifier and tag stand between the addresses and the type.
-        let protocol =
-            if header.tp_status & libc::TP_STATUS_VLAN_TPID_VALID == 0 { 0x8100 } else { header.tp_vlan_tpid };
-        let (addresses, rest) = frame.split_at_checked(12)?;
-        let space = space.get_mut(..length + 4)?;
-        space[..12].copy_from_slice(addresses);
-        space[12..14].copy_from_slice(&protocol.to_be_bytes());
-        space[14..16].copy_from_slice(&header.tp_vlan_tci.to_be_bytes());
-        space[16..].copy_from_slice(rest);
-        if let engine::Checksum::Partial { start, .. } = &mut vnet.checksum {
-            *start += 4;
-        }
-        Some((vnet, space))
-    }
-}
-
-impl Drop for Slot<'_> {
-    fn drop(&mut self) {
-        // Release: our reading is over before the kernel may write.
-        self.status.store(libc::TP_STATUS_KERNEL, Ordering::Release);
-    }
 }
 
 /// Room for what one `sendmmsg` takes.

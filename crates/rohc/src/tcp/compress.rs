@@ -40,8 +40,8 @@ pub(crate) struct Compressor {
     first_msn: u16,
     references: References,
     items: Items,
-    /// The last packet whose options had to say something new.
-    options_msn: u16,
+    /// The last packet whose list of options was another than the one before.
+    list_msn: u16,
     timestamps: Timestamps,
     layout: Layout,
     /// The octets in front of TCP in the last packet.
@@ -88,7 +88,7 @@ impl Compressor {
             first_msn: msn.wrapping_add(1),
             references: References::new(repeats),
             items: Items::new(repeats),
-            options_msn: msn,
+            list_msn: msn,
             timestamps: Timestamps { value: Window::new(repeats, 32), echo: Window::new(repeats, 32) },
             layout: Layout::EMPTY,
             chain: Vec::new(),
@@ -143,8 +143,8 @@ impl Compressor {
         let options = &packet[segment.options()];
         let now = self.observe(packet, segment, replica);
         let plan = self.items.plan(options, segment.cut, &self.timestamps);
-        if plan.is_news {
-            self.options_msn = now.msn;
+        if plan.is_list_new {
+            self.list_msn = now.msn;
         }
         let start = out.len();
         let sent = if self.ir_left > 0 {
@@ -451,9 +451,7 @@ impl Compressor {
         self.references.acknowledge(msn);
         self.timestamps.value.acknowledge(msn.into());
         self.timestamps.echo.acknowledge(msn.into());
-        if is_at_or_behind(self.options_msn) {
-            self.items.confirm();
-        }
+        self.items.confirm(self.msn.wrapping_sub(msn), is_at_or_behind(self.list_msn));
         self.is_acknowledged = true;
         self.ir_left = 0;
     }

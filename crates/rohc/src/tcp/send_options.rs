@@ -15,7 +15,10 @@ struct Entry {
     content: Content,
     /// Packets that carried the item in a list since it last had to be established.
     sent: u8,
-    /// Packets in a row with this content.
+    /// The packet that it last had to be established from, in the count of [`Items::packets`]. While it is being
+    /// established, every packet from this one to `used` has it.
+    since: u32,
+    /// Packets in a row with this content, up to `repeats`: from there on all packets that use it have it.
     same: u8,
     /// `option_static` of a generic option.
     is_static: bool,
@@ -48,8 +51,8 @@ pub(super) struct Plan {
     unchanged: u16,
     /// Must there be a list?
     pub(super) needs_list: bool,
-    /// Is there something in it that was never sent?
-    pub(super) is_news: bool,
+    /// Does it say of other items, or of another order, than the last packet's?
+    pub(super) is_list_new: bool,
 }
 
 impl Plan {
@@ -69,7 +72,7 @@ impl Plan {
 
 impl Items {
     pub(super) fn new(repeats: u8) -> Self {
-        let entry = Entry { content: Content::EMPTY, sent: 0, same: 0, is_static: true, used: 0 };
+        let entry = Entry { content: Content::EMPTY, sent: 0, since: 0, same: 0, is_static: true, used: 0 };
         Self { repeats, table: [entry; TABLE], indexes: [0; MAX_ITEMS], count: 0, list_sent: 0, packets: 0 }
     }
 
@@ -82,11 +85,16 @@ impl Items {
         }
     }
 
-    /// The decompressor has a packet from the last news on, and so all that is in the table.
-    pub(super) fn confirm(&mut self) {
-        self.list_sent = self.repeats;
+    /// The decompressor has the packet that went `age` packets before the last one: the items that were in it,
+    /// and the list if it `has_list`, the present one.
+    pub(super) fn confirm(&mut self, age: u16, has_list: bool) {
+        let packet = self.packets.wrapping_sub(age.into());
+        if has_list {
+            self.list_sent = self.repeats;
+        }
         for entry in &mut self.table {
-            if entry.sent > 0 {
+            // An item that only packets before or after it carried may have been lost with them.
+            if entry.sent > 0 && packet.wrapping_sub(entry.since) <= entry.used.wrapping_sub(entry.since) {
                 entry.sent = self.repeats;
             }
         }
@@ -102,21 +110,22 @@ impl Items {
             explicit: 0,
             unchanged: 0,
             needs_list: false,
-            is_news: false,
+            is_list_new: false,
         };
         for (at, range) in cut.ranges().enumerate() {
             let option = &options[range];
             let index = self.index(option, &plan, options);
             let entry = &mut self.table[usize::from(index)];
             let is_same = entry.used > 0 && entry.content.as_bytes() == option;
-            // Only packets in a row count: those between may be all that arrived.
-            if entry.sent < self.repeats && self.packets.wrapping_sub(entry.used) > 1 {
-                entry.sent = 0;
-            }
+            let since_used = self.packets.wrapping_sub(entry.used);
+            // Repeats outlast losses in a row only if they come in a row themselves: the packets between may be
+            // all that arrived.
+            let is_gap = since_used > 1;
             let mut must_list = false;
             match index {
                 NOP | SACK_PERMITTED => {}
-                TIMESTAMP => must_list = !timestamps.fits(option),
+                // The window has the last packets with a timestamp, which after a gap may all be lost.
+                TIMESTAMP => must_list = is_gap || !timestamps.fits(option),
                 SACK => {}
                 EOL | MSS | WINDOW_SCALE => must_list = !is_same,
                 _ => {
@@ -134,13 +143,19 @@ impl Items {
                     }
                 }
             }
-            // Repeats outlast losses in a row only if they come in a row themselves.
-            let is_gap = entry.sent < self.repeats && self.packets.wrapping_sub(entry.used) > 1;
-            if must_list || is_gap {
+            if must_list || is_gap && entry.sent < self.repeats {
                 entry.sent = 0;
             }
-            plan.is_news |= entry.sent == 0;
-            entry.same = if is_same { entry.same.saturating_add(1) } else { 0 };
+            if entry.sent == 0 {
+                entry.since = self.packets;
+            }
+            entry.same = match entry.same {
+                _ if !is_same => 0,
+                same if same >= self.repeats => same,
+                _ if is_gap => 0,
+                // Twice in one packet is once.
+                same => same + u8::from(since_used == 1),
+            };
             if !is_same && let Some(content) = Content::new(option) {
                 entry.content = content;
             }
@@ -159,7 +174,7 @@ impl Items {
             self.indexes = plan.indexes;
             self.count = plan.count;
             self.list_sent = 0;
-            plan.is_news = true;
+            plan.is_list_new = true;
         }
         plan.needs_list |= self.list_sent < self.repeats;
         plan

@@ -4,5 +4,6 @@ mod allocation;
 mod any;
 mod behaviour;
 mod flows;
+mod losses;
 mod segments;
 mod vectors;

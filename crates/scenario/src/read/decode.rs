@@ -233,9 +233,10 @@ impl Decoder<'_> {
             profile(name).ok_or_else(|| fields::unknown(notes, node.at, "profile", name, names(), ""))
         });
         let profile = profile?;
+        let capture = fields.with("capture", fields::boolean)?.unwrap_or(false);
         if let Some(entry) = fields.entry("line") {
             let ends = ends?;
-            let beside = keys::LINK.names().filter(|key| !["ends", "line"].contains(key));
+            let beside = keys::LINK.names().filter(|key| !["ends", "line", "capture"].contains(key));
             if let Some(other) = beside.filter_map(|key| fields.entry(key)).next() {
                 let what = format!("`{}` stands beside `line`, and a line has its keys of its own", other.key);
                 let remedy = "write it into `line`, or leave one of them away";
@@ -243,7 +244,7 @@ impl Decoder<'_> {
             }
             let line = line::line(notes, &entry.node)?;
             let medium = Medium::Characters { line };
-            return Ok(Link { name: name.to_owned(), ends, profile: None, medium, adapters: None });
+            return Ok(Link { name: name.to_owned(), ends, profile: None, medium, adapters: None, capture });
         }
         let cx = pipe::Context { notes, traces: self.traces, packet: u64::from(path.largest_packet()) };
         let (up, down) = pipe::directions(cx, fields, profile)?;
@@ -253,6 +254,7 @@ impl Decoder<'_> {
             profile: profile.map(|profile| profile.name.to_owned()),
             medium: Medium::Packets { up, down },
             adapters: None,
+            capture,
         })
     }
 

@@ -46,7 +46,7 @@ pub fn reference() -> String {
         ("Losses", &[&LOSS_MODEL, &GILBERT_ELLIOTT, &MARKOV4]),
         ("Queues", &[&QUEUE_FIELDS]),
         ("Paths", &[&PATH, &VXLAN]),
-        ("Traffic", &[&FLOW, &TCP, &UDP, &PING, &VOICE, &CODEC, &TALK, &CALL, &PAIRS, &SIZES]),
+        ("Traffic", &[&FLOW, &TCP, &UDP, &PING, &VOICE, &CODEC, &TALK, &CALL, &PAIRS, &SIZES, &QUIC]),
         ("Sweeps and measurement", &[&RANGE, &MEASURE]),
         ("Expectations", &[&EXPECT]),
         ("Figures", &[&FIGURE, &PANEL]),
@@ -105,6 +105,7 @@ pub(crate) static LINK: Table = Table {
         key("profile", "satellite-2", "Where all that is not said comes from (`narrows profiles`)."),
         key("up", "{loss: 0}", "Keys for the first direction only; they go before those of the link."),
         key("down", "{loss: 0.1}", "Keys for the second direction only."),
+        key("capture", "true", "Whether what crosses its first end is captured as pcapng; no if absent."),
         key(
             "line",
             "{baud: 9600}",
@@ -350,6 +351,11 @@ pub(crate) static FLOW: Table = Table {
             "Voice over RTP in calls that SIP sets up and releases, one after the other.",
         ),
         key("pairs", "{every: 6s}", "Packet pairs: two datagrams back to back, over several sizes."),
+        key(
+            "quic",
+            "{rate: 12Mbit/s}",
+            "Video over QUIC, whose server is at the first site and whose player at the second.",
+        ),
         key("start", "2s", "When it starts, from the start of the cell; at once if absent."),
         key("stop", "8s", "When it stops; at the end if absent."),
         key("dscp", "46", "Differentiated services code point of its packets; 0 if absent."),
@@ -466,6 +472,22 @@ pub(crate) static PAIRS: Table = Table {
         key("every", "6s", "From one pair to the next: long enough for the line to be idle again; 6 s if absent."),
         key("zeros", "true", "Zeros as payload; bytes that do not compress if absent."),
         key("port", "9009", "UDP port at both ends; one of its own if absent."),
+    ],
+};
+
+pub(crate) static QUIC: Table = Table {
+    what: "video over QUIC",
+    keys: &[
+        key("rate", "12Mbit/s", "Mean rate of the video; segments have half to one and a half times of it. Required."),
+        key("segment", "2s", "Playing time of a segment; 2 s if absent."),
+        key("ahead", "5", "Segments that are asked for at once at the start; 5 if absent."),
+        key(
+            "datagram",
+            "1208B",
+            "UDP payload of full datagrams, 1200 B (RFC 9000 14.1) to what the path takes; 1200 B if absent.",
+        ),
+        key("acknowledge", "10", "Packets that the player acknowledges together; 2 (RFC 9000 13.2.2) if absent."),
+        key("port", "4433", "UDP port at both ends; one of its own if absent."),
     ],
 };
 

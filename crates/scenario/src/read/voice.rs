@@ -1,11 +1,11 @@
-//! Voice, packet pairs and calls: from keys to what is sent.
+//! Voice, packet pairs, calls and video: from keys to what is sent.
 
 use engine::{Size, Span};
 use traffic::pairs::PAIR_LEN;
 use traffic::rating::Impairment;
 use traffic::{Frames, LOG_LIMIT, P59, RTP_LEN, Talk, VOCODERS, Vocoder};
 
-use crate::plan::{Call, Pairs, Path, Voice};
+use crate::plan::{Call, Pairs, Path, Quic, Voice};
 use crate::read::decode::Decoder;
 use crate::read::fields::{self, Fields};
 use crate::read::keys;
@@ -33,6 +33,13 @@ const PAIR_EVERY: Span = Span::from_secs(6);
 const SIP_PORT: u16 = 5_060;
 /// T1 where nothing is said: an INVITE of some 450 bytes and its answer take a second at 960 B/s.
 const CALL_T1: Span = Span::from_secs(2);
+
+/// RFC 9000 14.1: the smallest datagrams QUIC works with.
+const LEAST_QUIC: u64 = 1_200;
+/// Playing time of a segment where nothing is said.
+const VIDEO_SEGMENT: Span = Span::from_secs(2);
+/// Most bytes of a segment on average, so that its log and half as much again fit into 32 bits.
+const MOST_SEGMENT: u64 = 1 << 30;
 
 /// A vocoder, by name or by its figures.
 struct Codec {
@@ -190,6 +197,39 @@ impl Decoder<'_> {
         }
         let port = port?.map_or(FIRST_MEDIA_PORT + 2 * number as u16, |port| port as u16);
         Ok(Pairs { sizes, rounds, every, header, zeros: zeros?.unwrap_or(false), port })
+    }
+
+    /// A flow of video over QUIC with this number in a cell that lasts `whole`.
+    pub(crate) fn quic(&self, node: &Node, path: &Path, number: usize, whole: Span) -> Result<Quic, Noted> {
+        let notes = self.notes;
+        let fields = Fields::read(notes, node, &keys::QUIC)?;
+        let most = u64::from(path.mtu - path.ip.header()) - 8;
+        if most < LEAST_QUIC {
+            let problem =
+                Problem::new(node.at, format!("QUIC needs datagrams of {LEAST_QUIC} B, and here they have {most}"));
+            return Err(notes.note(problem.remedy("set a larger `mtu` of the path")));
+        }
+        let rate = fields.need("rate").and_then(|node| fields::rate(notes, node));
+        let segment = fields.with("segment", fields::positive_span);
+        let ahead = fields.with("ahead", |notes, node| fields::integer(notes, node, 1..=100));
+        let datagram = fields.with("datagram", |notes, node| fields::size(notes, node, LEAST_QUIC..=most));
+        let acknowledge = fields.with("acknowledge", |notes, node| fields::integer(notes, node, 1..=100));
+        let port = fields.with("port", |notes, node| fields::integer(notes, node, 1_024..=65_535));
+        let (rate, segment) = (rate?, segment?.unwrap_or(VIDEO_SEGMENT));
+        let ahead = ahead?.unwrap_or(5) as u32;
+        self.fits_log(node, whole + segment.times(u64::from(ahead)), segment, 1)?;
+        if rate.bytes_in(segment) > MOST_SEGMENT {
+            let problem = Problem::new(node.at, format!("{segment} at {rate} are more than a segment may have"));
+            return Err(notes.note(problem.remedy(format!("shorten `segment`: at most {MOST_SEGMENT} B on average"))));
+        }
+        Ok(Quic {
+            rate,
+            segment,
+            ahead,
+            datagram: datagram?.unwrap_or(Size::from_bytes(LEAST_QUIC)),
+            acknowledge: acknowledge?.unwrap_or(2) as u32,
+            port: port?.map_or(FIRST_MEDIA_PORT + 2 * number as u16, |port| port as u16),
+        })
     }
 
     /// Sizes of IP datagrams: a list, or a range.

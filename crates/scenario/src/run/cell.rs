@@ -76,6 +76,7 @@ pub(crate) fn record(
         flows,
         pipes: Vec::new(),
         adapters: Vec::new(),
+        captures: Vec::new(),
         discarded: Vec::new(),
         health: Health::default(),
         histograms,
@@ -93,6 +94,7 @@ fn named(cell: &Cell, topology: &Topology, flow: &Flow, own_tcp: &'static str) -
         Traffic::Voice(voice) => ("voice", own_tcp, voice.rate()),
         Traffic::Pairs(_) => ("pairs", own_tcp, None),
         Traffic::Call(call) => ("call", own_tcp, call.voice.rate()),
+        Traffic::Quic(quic) => ("quic", "quinn", Some(quic.rate)),
     };
     FlowRecord {
         flow: flow.name.clone(),

@@ -3,10 +3,11 @@
 use adapter::{Adapter, LAN, LINE};
 use engine::{Graph, NodeId, Port, Span, Time};
 use link::{CharacterLine, Direction};
-use measure::{AdapterRecord, PipeRecord, Quantiles};
+use measure::{AdapterRecord, CaptureRecord, PipeRecord, Quantiles};
 use traffic::{EspGateway, SecurityAssociation};
 
 use crate::plan::{Cell, Flow, Medium};
+use crate::run::capture::{self, Capture};
 use crate::run::carrier::{self, Carrier};
 use crate::topology::{self, Topology};
 
@@ -25,6 +26,8 @@ pub(crate) struct LinkNodes {
     pub(crate) adapters: Option<[NodeId; 2]>,
     /// The IPsec gateways there, between the sites and all else.
     pub(crate) gateways: Option<[NodeId; 2]>,
+    /// What captures at the first end, next to the site.
+    pub(crate) capture: Option<NodeId>,
 }
 
 /// Why a link cannot be.
@@ -41,6 +44,9 @@ pub enum LinkError {
 impl LinkNodes {
     /// Where what the site at an end (0 or 1) sends goes in.
     pub(crate) fn entry(&self, side: usize) -> (NodeId, Port) {
+        if let Some(capture) = self.capture.filter(|_| side == 0) {
+            return (capture, capture::FROM_SITE);
+        }
         let gateway = self.gateways.map(|gateways| (gateways[side], PLAIN));
         let adapter = self.adapters.map(|adapters| (adapters[side], LAN));
         gateway.or(adapter).unwrap_or((self.ways[side], 0))
@@ -48,6 +54,9 @@ impl LinkNodes {
 
     /// Where what is for the site at an end comes out.
     pub(crate) fn exit(&self, side: usize) -> (NodeId, Port) {
+        if let Some(capture) = self.capture.filter(|_| side == 0) {
+            return (capture, capture::TO_SITE);
+        }
         let gateway = self.gateways.map(|gateways| (gateways[side], PLAIN));
         let adapter = self.adapters.map(|adapters| (adapters[side], LAN));
         gateway.or(adapter).unwrap_or((self.ways[1 - side], 0))
@@ -84,6 +93,12 @@ pub(crate) fn add(cell: &Cell, graph: &mut Graph) -> Result<Vec<LinkNodes>, Link
         if cell.path.esp {
             link.protect(cell, number, graph);
         }
+        if cell.links[number].capture {
+            let capture = graph.add(format!("{}.capture", cell.links[number].name), Capture::default());
+            graph.connect((capture, capture::FROM_SITE), link.entry(0));
+            graph.connect(link.exit(0), (capture, capture::TO_SITE));
+            link.capture = Some(capture);
+        }
         Ok(link)
     };
     (0..cell.links.len()).map(link).collect()
@@ -105,7 +120,9 @@ fn add_link(cell: &Cell, number: usize, graph: &mut Graph) -> Result<LinkNodes, 
             [graph.add(up_name, up), graph.add(down_name, down)]
         }
     };
-    let Some(configs) = &link.adapters else { return Ok(LinkNodes { ways, adapters: None, gateways: None }) };
+    let Some(configs) = &link.adapters else {
+        return Ok(LinkNodes { ways, adapters: None, gateways: None, capture: None });
+    };
     let [first, second] = adapter_names(cell, number);
     let (near, far) = (Adapter::new(&configs[0], cell.seed, &first)?, Adapter::new(&configs[1], cell.seed, &second)?);
     let adapters = [graph.add(first, near), graph.add(second, far)];
@@ -124,7 +141,7 @@ fn add_link(cell: &Cell, number: usize, graph: &mut Graph) -> Result<LinkNodes, 
             graph.connect((way, 0), (to, LINE));
         }
     }
-    Ok(LinkNodes { ways, adapters: Some(adapters), gateways: None })
+    Ok(LinkNodes { ways, adapters: Some(adapters), gateways: None, capture: None })
 }
 
 /// What a link's directions are called in the graph, and their random streams.
@@ -164,6 +181,15 @@ pub(crate) fn adapter_of(cell: &Cell, topology: &Topology, flow: &Flow) -> Optio
         at = if route.side == 0 { ends.1 } else { ends.0 };
     }
     None
+}
+
+/// What was captured; `unix` is time zero in nanoseconds from 1970.
+pub(crate) fn captures(cell: &Cell, graph: &Graph, links: &[LinkNodes], unix: u64) -> Vec<CaptureRecord> {
+    let captures = cell.links.iter().zip(links).filter_map(|(link, nodes)| {
+        let capture = graph.element::<Capture>(nodes.capture?)?;
+        Some(capture.record(&link.name, &cell.sites[link.ends.0], unix))
+    });
+    captures.collect()
 }
 
 /// What the links of a cell counted.

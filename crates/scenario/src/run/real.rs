@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use engine::Span;
 use measure::event::{Machine, Session};
-use measure::{AdapterRecord, CellRecord, Discarded, Health, Observation, Quantiles};
+use measure::{AdapterRecord, CaptureRecord, CellRecord, Discarded, Health, Observation, Quantiles};
 use netio::clock::Epoch;
 use netio::cpu;
 use netio::endpoint::{EndpointError, Endpoints, Timing};
@@ -50,6 +50,9 @@ pub enum CellError {
     /// A link that cannot be.
     #[error(transparent)]
     Link(#[from] LinkError),
+    /// QUIC.
+    #[error(transparent)]
+    Keys(#[from] traffic::KeyError),
     /// A fault in the program itself.
     #[error("a cell's thread failed: {0}; this is a fault of narrows, please report it")]
     Panicked(String),
@@ -147,11 +150,12 @@ impl Testbed {
         let beside = self.running.fetch_add(1, Ordering::Relaxed) + 1;
         let outcome = self.measure(cell, built);
         let left = self.running.fetch_sub(1, Ordering::Relaxed);
-        let Measured { observations, ends, removed, links, adapters } = outcome?;
+        let Measured { observations, ends, removed, links, adapters, captures } = outcome?;
 
         let mut record = cell::record(cell, &Topology::of(cell), observations, "own");
         record.pipes = links::pipes(cell, &removed.graph, &links);
         record.adapters = adapters;
+        record.captures = captures;
         record.discarded = discarded(cell, &removed.report);
         let unmeant = record.discarded.iter().filter(|dropped| !links::drops_by_design(cell, &dropped.place));
         let unmeant: Vec<_> = unmeant.cloned().collect();
@@ -168,9 +172,11 @@ impl Testbed {
 
     fn measure(&self, cell: &Cell, built: Built) -> Result<Measured, CellError> {
         let Built { spec, applications, links } = built;
+        let unix = spec.epoch.unix_nanos();
         let handle = self.dataplane.add(spec)?;
         let (iperf3, own): (Vec<_>, Vec<_>) = cell.flows.iter().enumerate().partition(|(_, flow)| iperf3::is_for(flow));
-        let own = own.into_iter().map(|(number, _)| build::flow_spec(cell, number, &applications)).collect();
+        let own = own.into_iter().map(|(number, _)| build::flow_spec(cell, number, &applications));
+        let own = own.collect::<Result<_, _>>()?;
         let others =
             iperf3.into_iter().zip(0..).map(|((_, flow), number)| iperf3::start(cell, flow, &applications, number));
         let others: Vec<_> = others.collect::<Result<_, _>>()?;
@@ -193,7 +199,9 @@ impl Testbed {
             observation
         });
         let observations = observations.collect();
-        Ok(Measured { observations, ends, removed: handle.remove()?, links, adapters })
+        let removed = handle.remove()?;
+        let captures = links::captures(cell, &removed.graph, &links, unix);
+        Ok(Measured { observations, ends, removed, links, adapters, captures })
     }
 }
 
@@ -203,6 +211,7 @@ struct Measured {
     ends: Ends,
     removed: Removed,
     adapters: Vec<AdapterRecord>,
+    captures: Vec<CaptureRecord>,
     links: Vec<LinkNodes>,
 }
 
@@ -289,7 +298,7 @@ impl Watch {
 
     /// The load since the last look, once the governor's period has passed.
     fn look(&mut self, testbed: &Testbed) -> Result<Option<Load>, CellError> {
-        if self.looked.elapsed() < Governor::PERIOD.into() {
+        if self.looked.elapsed() < Duration::from(Governor::PERIOD) {
             return Ok(None);
         }
         let totals = testbed.dataplane.totals()?;

@@ -148,6 +148,8 @@ pub(crate) fn rate(cell: &Cell) -> u64 {
         Traffic::Voice(voice) => voice.rate().map_or(0, Rate::bits_per_second),
         // Voice; a call's signalling is little beside it.
         Traffic::Call(call) => call.voice.rate().map_or(0, Rate::bits_per_second),
+        // As fast as the link takes a segment.
+        Traffic::Quic(_) => u64::MAX,
         Traffic::Ping(_) | Traffic::Pairs(_) => 0,
     });
     flows.fold(0, u64::saturating_add).min(link.saturating_mul(2))

@@ -43,6 +43,9 @@ pub enum SimulationError {
     /// A link that cannot be.
     #[error(transparent)]
     Link(#[from] LinkError),
+    /// QUIC.
+    #[error(transparent)]
+    Keys(#[from] traffic::KeyError),
 }
 
 /// How virtual time differs from a real run, for the record.
@@ -73,7 +76,12 @@ pub(crate) fn check(cells: &[Cell]) -> Result<(), SimulationError> {
     cells.iter().flat_map(|cell| &cell.flows).try_for_each(|flow| match &flow.traffic {
         Traffic::Tcp(Tcp { engine: TcpEngine::Iperf3, .. }) => Err(SimulationError::Iperf3 { flow: flow.name.clone() }),
         Traffic::Tcp(tcp) => congestion(flow, tcp).map(drop),
-        Traffic::Udp(_) | Traffic::Ping(_) | Traffic::Voice(_) | Traffic::Pairs(_) | Traffic::Call(_) => Ok(()),
+        Traffic::Udp(_)
+        | Traffic::Ping(_)
+        | Traffic::Voice(_)
+        | Traffic::Pairs(_)
+        | Traffic::Call(_)
+        | Traffic::Quic(_) => Ok(()),
     })
 }
 
@@ -227,6 +235,7 @@ impl World {
         let mut record = cell::record(cell, &self.topology, flows, "smoltcp");
         record.pipes = links::pipes(cell, &self.graph, &self.links);
         record.adapters = std::mem::take(&mut self.adapters);
+        record.captures = links::captures(cell, &self.graph, &self.links, 0);
         let links: Vec<NodeId> = self.links.iter().flat_map(|link| link.ways).collect();
         // The links' directions count their own, pipe by pipe.
         let others = self.outlet.0.iter().filter(|((node, _), _)| !links.contains(node));
@@ -276,6 +285,7 @@ impl World {
             }
             Traffic::Voice(voice) => self.talk(cell, number, talk::voice(cell, flow, voice)),
             Traffic::Pairs(pairs) => self.talk(cell, number, talk::pairs(cell, flow, pairs)),
+            Traffic::Quic(quic) => self.talk(cell, number, talk::quic(cell, flow, quic)?),
             Traffic::Call(call) => {
                 let addresses = [self.topology.application(flow.from), to];
                 self.talk(cell, number, talk::call(cell, flow, call, addresses))

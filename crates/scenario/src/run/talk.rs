@@ -9,9 +9,9 @@ use traffic::application::{jitter, passages, quantile, variations};
 use traffic::pairs::{PairsSink, PairsSource, Slope, separations};
 use traffic::rating::Impairment;
 use traffic::sip::{Callee, Caller};
-use traffic::{Application, Passage, VoiceSink, VoiceSource, listen};
+use traffic::{Application, KeyError, Passage, VoiceSink, VoiceSource, listen};
 
-use crate::plan::{Call, Cell, Flow, Pairs, Traffic, Voice};
+use crate::plan::{Call, Cell, Flow, Pairs, Quic, Traffic, Voice};
 
 /// The end at a flow's first site, then the other.
 pub(crate) type Ends = [Box<dyn Application>; 2];
@@ -26,6 +26,15 @@ pub(crate) fn voice(cell: &Cell, flow: &Flow, voice: &Voice) -> Ends {
 pub(crate) fn pairs(cell: &Cell, flow: &Flow, pairs: &Pairs) -> Ends {
     let config = pairs.config(seed(cell, flow));
     [Box::new(PairsSource::new(config.clone())), Box::new(PairsSink::new(config))]
+}
+
+/// The ends of a flow of video over QUIC: the server, then the player.
+///
+/// # Errors
+///
+/// No keys can be drawn.
+pub(crate) fn quic(cell: &Cell, flow: &Flow, quic: &Quic) -> Result<Ends, KeyError> {
+    traffic::video(&quic.config(seed(cell, flow)))
 }
 
 /// The ends of a flow of calls, at the addresses of its first and its second site.
@@ -71,7 +80,7 @@ pub(crate) fn observe(traffic: &Traffic, observation: &mut Observation, [from, t
             observation.pairs = slope(&ways[0], pairs);
             separate(&mut observation.series, pairs.header);
         }
-        Traffic::Tcp(_) | Traffic::Udp(_) | Traffic::Ping(_) => {}
+        Traffic::Tcp(_) | Traffic::Udp(_) | Traffic::Ping(_) | Traffic::Quic(_) => {}
     }
 }
 

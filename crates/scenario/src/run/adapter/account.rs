@@ -184,11 +184,16 @@ impl AdapterAccount {
         let counters = &self.counters;
         let classes = Class::ALL.map(|class| {
             let of = counters.class(class);
+            let reasons = counters.dropped.iter().zip(&counters.dropped_by_class[class.index()]);
+            let dropped: serde_json::Map<_, _> = reasons
+                .filter(|(_, count)| count.packets > 0)
+                .map(|((reason, _), count)| (reason.0.to_owned(), count.packets.into()))
+                .collect();
             json!({
                 "class": class.to_string(),
                 "in_packets": of.taken.packets, "in_bytes": of.taken.bytes,
                 "sent_packets": of.sent.packets, "sent_bytes": of.sent.bytes,
-                "dropped_packets": of.dropped.packets,
+                "dropped_packets": of.dropped.packets, "dropped": dropped,
             })
         });
         let dropped: serde_json::Map<_, _> =

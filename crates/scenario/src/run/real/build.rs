@@ -107,7 +107,11 @@ pub(super) fn wire_kind() -> Result<String, SetupError> {
 }
 
 /// What the endpoints are told of the flow with this number in its cell.
-pub(super) fn flow_spec(cell: &Cell, number: usize, applications: &[End]) -> FlowSpec {
+///
+/// # Errors
+///
+/// No keys for QUIC.
+pub(super) fn flow_spec(cell: &Cell, number: usize, applications: &[End]) -> Result<FlowSpec, CellError> {
     let flow = &cell.flows[number];
     let datagrams = |ends| FlowKind::Datagrams { ends, ports: flow.udp_ports(number) };
     let kind = match &flow.traffic {
@@ -121,13 +125,14 @@ pub(super) fn flow_spec(cell: &Cell, number: usize, applications: &[End]) -> Flo
         Traffic::Ping(ping) => FlowKind::Ping { interval: ping.interval, size: ping.size },
         Traffic::Voice(voice) => datagrams(talk::voice(cell, flow, voice)),
         Traffic::Pairs(pairs) => datagrams(talk::pairs(cell, flow, pairs)),
+        Traffic::Quic(quic) => datagrams(talk::quic(cell, flow, quic)?),
         Traffic::Call(call) => {
             let addresses = [applications[flow.from].address, applications[flow.to].address];
             datagrams(talk::call(cell, flow, call, addresses))
         }
     };
     let (from, to) = (applications[flow.from].clone(), applications[flow.to].clone());
-    FlowSpec { from, to, start: flow.start, stop: flow.stop, dscp: flow.dscp, kind }
+    Ok(FlowSpec { from, to, start: flow.start, stop: flow.stop, dscp: flow.dscp, kind })
 }
 
 fn site_network(net: &Net, topology: &Topology, site: usize) -> Result<Vec<Wire>, SetupError> {

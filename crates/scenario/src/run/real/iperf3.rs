@@ -90,7 +90,7 @@ pub(super) fn start(cell: &Cell, flow: &Flow, applications: &[End], number: u16)
     let client = spawn(from, client)?;
     // The control connection, the data connection and the exchange of results each take their time.
     let limit = cell.warmup + cell.duration + CONNECT_LIMIT.times(2);
-    Ok(Iperf3 { client, server, until: Instant::now() + limit.into() })
+    Ok(Iperf3 { client, server, until: Instant::now() + Duration::from(limit) })
 }
 
 impl Iperf3 {

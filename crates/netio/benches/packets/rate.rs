@@ -1,0 +1,161 @@
+//! As many packets as go.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use netio::packet_io::{Choice, Options, PacketIo, Transmit};
+use netio::site::Namespace;
+
+use crate::pair::pair;
+use crate::peers::{self, Directory};
+use crate::{Settings, spread};
+
+const BURST: u64 = 32;
+/// Different frames that a generator sends in turn.
+const FLOWS: usize = 10;
+/// Where the payload begins: Ethernet, IPv4, UDP, GTP-U with the PDU session container, IPv4, UDP.
+const PAYLOAD: usize = 14 + 20 + 8 + 16 + 20 + 8;
+
+/// An uplink packet in GTP-U to a hardware address that is nobody's, so that the peer's stack drops it soon.
+pub(crate) fn frame(length: usize, flow: usize) -> Vec<u8> {
+    let mut frame = vec![0; length];
+    frame[..12].copy_from_slice(&[2, 0, 0, 0, 0, 9, 2, 0, 0, 0, 0, 1]);
+    frame[12..14].copy_from_slice(&[0x08, 0x00]);
+    let ip = |frame: &mut [u8], at: usize, [source, destination]: [[u8; 4]; 2], ports: [u16; 2]| {
+        let total = (length - at) as u16;
+        frame[at..at + 2].copy_from_slice(&[0x45, 0]);
+        frame[at + 2..at + 4].copy_from_slice(&total.to_be_bytes());
+        frame[at + 8..at + 10].copy_from_slice(&[64, 17]);
+        frame[at + 12..at + 16].copy_from_slice(&source);
+        frame[at + 16..at + 20].copy_from_slice(&destination);
+        let sum = wire::checksum::checksum(&frame[at..at + 20]);
+        frame[at + 10..at + 12].copy_from_slice(&sum.to_be_bytes());
+        frame[at + 20..at + 22].copy_from_slice(&ports[0].to_be_bytes());
+        frame[at + 22..at + 24].copy_from_slice(&ports[1].to_be_bytes());
+        frame[at + 24..at + 26].copy_from_slice(&(total - 20).to_be_bytes());
+    };
+    ip(&mut frame, 14, [[192, 0, 2, 1], [192, 0, 2, 2]], [2152, 2152]);
+    // TS 29.281 5.1: version 1, extension header; TS 38.415 5.5.2.2: uplink, QFI 9.
+    frame[42..44].copy_from_slice(&[0x34, 0xff]);
+    frame[44..46].copy_from_slice(&((length - 50) as u16).to_be_bytes());
+    frame[46..50].copy_from_slice(&(flow as u32 + 1).to_be_bytes());
+    frame[53..58].copy_from_slice(&[0x85, 1, 0x10, 9, 0]);
+    ip(&mut frame, 58, [[10, 0, 0, flow as u8 + 1], [198, 51, 100, 1]], [9, 9]);
+    frame
+}
+
+/// Hands the same frames over again and again.
+pub(crate) fn bare(transmit: &mut Transmit, length: usize, until: &AtomicBool) {
+    while !until.load(Ordering::Relaxed) {
+        for _ in 0..BURST {
+            if transmit.slot().is_some() {
+                transmit.commit(0..length);
+            }
+        }
+        transmit.flush();
+    }
+}
+
+/// Writes each frame whole, with the time, the flow and the number in its payload, and counts per flow.
+fn generator(transmit: &mut Transmit, length: usize, until: &AtomicBool, mut sent: impl FnMut(u64, &[u8])) -> u64 {
+    let templates: Vec<Vec<u8>> = (0..FLOWS).map(|flow| frame(length, flow)).collect();
+    let mut counts = [(0u64, 0u64); FLOWS];
+    let mut flow = 0;
+    while !until.load(Ordering::Relaxed) {
+        for _ in 0..BURST {
+            let Some(slot) = transmit.slot() else { break };
+            let frame = &mut slot.frame[..length];
+            frame.copy_from_slice(&templates[flow]);
+            let now = netio::clock::Instant::now().as_nanos();
+            frame[PAYLOAD..PAYLOAD + 8].copy_from_slice(&now.to_be_bytes());
+            frame[PAYLOAD + 8..PAYLOAD + 16].copy_from_slice(&(flow as u64).to_be_bytes());
+            frame[PAYLOAD + 16..PAYLOAD + 24].copy_from_slice(&counts[flow].0.to_be_bytes());
+            sent(now, frame);
+            counts[flow].0 += 1;
+            counts[flow].1 += length as u64;
+            flow = (flow + 1) % FLOWS;
+            transmit.commit(0..length);
+        }
+        transmit.flush();
+    }
+    counts.iter().map(|count| count.0).sum()
+}
+
+/// Frames a second that `to` gets while `from` sends.
+fn received(to: &Namespace, seconds: u64, from: impl FnOnce(&AtomicBool) + Send) -> f64 {
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| from(&stop));
+        std::thread::sleep(Duration::from_millis(300));
+        let count = || to.configure(|net| net.counters("b")).unwrap().rx_packets;
+        let (before, begin) = (count(), Instant::now());
+        std::thread::sleep(Duration::from_secs(seconds));
+        let rate = (count() - before) as f64 / begin.elapsed().as_secs_f64();
+        stop.store(true, Ordering::Relaxed);
+        rate
+    })
+}
+
+fn transmit(namespace: &Namespace, choice: Choice) -> Transmit {
+    PacketIo::open_in(namespace, "a", &Options { choice, ..Options::default() }).unwrap().split().0
+}
+
+pub(crate) fn rate(settings: &Settings) {
+    let (rounds, seconds) = (settings.get("rounds", 5usize), settings.get("seconds", 2u64));
+    let lengths = match settings.get("length", 0usize) {
+        0 => vec![1400, 146],
+        length => vec![length],
+    };
+    for length in lengths {
+        println!("\nrate: {length}-byte frames over a veth pair, {rounds} rounds of {seconds} s each");
+        let mut results: Vec<(&str, Vec<f64>)> = Vec::new();
+        for _ in 0..rounds {
+            for (name, rate) in round(length, seconds) {
+                match results.iter_mut().find(|(known, _)| *known == name) {
+                    Some((_, rates)) => rates.push(rate),
+                    None => results.push((name, vec![rate])),
+                }
+            }
+        }
+        let bare = results[0].1.clone();
+        for (name, rates) in &results {
+            let ratios: Vec<f64> = rates.iter().zip(&bare).map(|(rate, bare)| rate / bare).collect();
+            println!("  {name:<10} {}; of bare: {}", spread(rates, 1e6, "Mpps"), spread(&ratios, 1.0, "times"));
+        }
+    }
+}
+
+fn round(length: usize, seconds: u64) -> Vec<(&'static str, f64)> {
+    let [left, right] = pair();
+    let mut rates = Vec::new();
+    for (name, choice) in [("bare", Choice::AfXdp), ("generator", Choice::AfXdp), ("sendmmsg", Choice::AfPacket)] {
+        let mut transmit = transmit(&left, choice);
+        let rate = received(&right, seconds, |stop| {
+            if name == "bare" {
+                bare(&mut transmit, length, stop);
+            } else {
+                generator(&mut transmit, length, stop, |_, _| {});
+            }
+        });
+        rates.push((name, rate));
+    }
+    let directory = Directory::new();
+    let frames: Vec<Vec<u8>> = (0..FLOWS).map(|flow| frame(length, flow)).collect();
+    if peers::is_there("tcpreplay") {
+        let capture = peers::pcap((0..1000).map(|n| (n as u64 * 1000, &frames[n % FLOWS][..])));
+        let capture = directory.file("rate.pcap", &capture);
+        let run = peers::tcpreplay_topspeed(&left, &capture, seconds + 2);
+        rates.push(("tcpreplay", received(&right, seconds, |_| drop(run.until(seconds)))));
+    } else {
+        println!("  skipped: tcpreplay (Debian: apt-get install tcpreplay)");
+    }
+    if peers::is_there("trafgen") {
+        let bytes: Vec<String> = frames[0].iter().map(ToString::to_string).collect();
+        let config = directory.file("rate.cfg", format!("{{ {} }}\n", bytes.join(", ")).as_bytes());
+        let run = peers::trafgen(&left, &config);
+        rates.push(("trafgen", received(&right, seconds, |_| drop(run.until(seconds)))));
+    } else {
+        println!("  skipped: trafgen (Debian: apt-get install netsniff-ng)");
+    }
+    rates
+}
