@@ -1,5 +1,7 @@
 //! The command line.
 
+mod trace;
+
 use std::num::{NonZeroU32, NonZeroUsize};
 use std::path::PathBuf;
 
@@ -8,6 +10,8 @@ use engine::{Rate, Size, Span};
 use link::characters::Framing;
 use netio::port::line::Address;
 use scenario::Jobs;
+
+pub(crate) use trace::{Make, MakeModel, Trace, TraceAction};
 
 /// Makes the narrow links between edge clouds behave, and proves it.
 ///
@@ -32,6 +36,7 @@ pub(crate) enum Command {
     Line(Line),
     Probe(Probe),
     Rohc(Rohc),
+    Trace(Trace),
     /// Print a completion script for a shell.
     Completions {
         /// The shell.

@@ -103,6 +103,7 @@ fn commands_mean_what_the_program_takes() {
             | Command::Profiles(_)
             | Command::Probe(_)
             | Command::Rohc(_)
+            | Command::Trace(_)
             | Command::Completions { .. }
             | Command::Man { .. } => {}
         }

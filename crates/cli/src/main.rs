@@ -14,6 +14,7 @@ mod results;
 mod rohc;
 mod run;
 mod show;
+mod trace;
 
 use std::process::ExitCode;
 
@@ -47,6 +48,7 @@ fn main() -> ExitCode {
         Command::Line(options) => line::line(&options),
         Command::Probe(options) => probe::probe(&options),
         Command::Rohc(options) => rohc::rohc(&options),
+        Command::Trace(options) => trace::trace(&options),
         Command::Completions { shell } => show::completions(shell),
         Command::Man { dir } => show::man(&dir),
     };

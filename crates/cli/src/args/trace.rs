@@ -1,0 +1,105 @@
+//! The arguments of `narrows trace`.
+
+use std::net::IpAddr;
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand, ValueEnum};
+use engine::Span;
+use traffic::models::{Hurst, PacketRate};
+
+use super::over_zero;
+
+/// Make and examine traces of traffic.
+#[derive(Debug, Args)]
+pub(crate) struct Trace {
+    #[command(subcommand)]
+    pub(crate) action: TraceAction,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum TraceAction {
+    Make(Make),
+}
+
+/// Make a trace of UDP packets whose long-range dependence is known.
+///
+/// The Hurst exponent H is that of the packets per slot: exactly so for fractional Gaussian noise, over long
+/// times for Pareto sources; Poisson and steady packets have none.
+#[derive(Debug, Args)]
+pub(crate) struct Make {
+    /// The capture to write (pcapng, times in nanoseconds).
+    pub(crate) out: PathBuf,
+    /// What the packets follow.
+    #[arg(long, value_enum, default_value_t = MakeModel::Fgn)]
+    pub(crate) model: MakeModel,
+    /// Hurst exponent, over 0 and under 1; for Pareto sources over 0.5.
+    #[arg(long, default_value = "0.8", value_name = "H")]
+    pub(crate) hurst: Hurst,
+    /// Mean rate in packets, such as `1000/s`.
+    #[arg(long, default_value = "1000/s")]
+    pub(crate) rate: PacketRate,
+    /// Length of the trace.
+    #[arg(long, default_value = "60s", value_parser = over_zero)]
+    pub(crate) duration: Span,
+    /// Noise: length of a slot.
+    #[arg(long, default_value = "10ms", value_parser = over_zero)]
+    pub(crate) slot: Span,
+    /// Noise: standard deviation of the packets in a slot, over their mean.
+    #[arg(long, default_value = "0.3", value_name = "RATIO")]
+    pub(crate) variation: f64,
+    /// Pareto: number of sources.
+    #[arg(long, default_value = "50")]
+    pub(crate) sources: usize,
+    /// Pareto: mean time for which a source sends.
+    #[arg(long, default_value = "100ms", value_parser = over_zero)]
+    pub(crate) on: Span,
+    /// Pareto: mean time for which a source pauses.
+    #[arg(long, default_value = "300ms", value_parser = over_zero)]
+    pub(crate) off: Span,
+    /// Sizes of the IP packets in bytes: one, or FROM..TO, each equally often.
+    #[arg(long, default_value = "1000", value_name = "BYTES", value_parser = packet_sizes)]
+    pub(crate) size: (u32, u32),
+    /// Bytes that are kept of a frame; all by default.
+    #[arg(long, value_name = "BYTES")]
+    pub(crate) snap_length: Option<u32>,
+    /// Where the packets come from.
+    #[arg(long, default_value = "10.45.0.2", value_name = "ADDRESS")]
+    pub(crate) source: IpAddr,
+    /// Where they go; an address of the same version.
+    #[arg(long, default_value = "198.18.0.1", value_name = "ADDRESS")]
+    pub(crate) destination: IpAddr,
+    /// Seed of what is drawn at random; printed if not given.
+    #[arg(long)]
+    pub(crate) seed: Option<u64>,
+    /// Print JSON on standard output instead of text.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// What the packets of a trace that is made follow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum MakeModel {
+    /// Packets per slot are fractional Gaussian noise.
+    Fgn,
+    /// Sources that send and pause for Pareto times.
+    Pareto,
+    /// Independent packets.
+    Poisson,
+    /// Evenly spaced packets.
+    Steady,
+}
+
+/// One size, or FROM..TO. An IPv6 and a UDP header take 48 bytes.
+fn packet_sizes(text: &str) -> Result<(u32, u32), String> {
+    let number = |text: &str| match text.trim().parse::<u32>() {
+        Ok(size @ 48..=65_535) => Ok(size),
+        _ => Err(format!("`{text}` is not a size from 48 to 65535")),
+    };
+    match text.split_once("..") {
+        Some((from, to)) => match (number(from)?, number(to)?) {
+            (from, to) if from <= to => Ok((from, to)),
+            _ => Err(format!("`{text}`: the first size must not be larger than the second")),
+        },
+        None => number(text).map(|size| (size, size)),
+    }
+}
