@@ -8,11 +8,17 @@
 //! spacings other than copies at the same instant, and replay in which a segment waits for what it answers.
 
 mod addresses;
+mod agenda;
+mod connections;
+mod filter;
 mod schedule;
 mod spacing;
+mod stateful;
 mod trace;
 
 pub use addresses::{AddressRule, AddressTable, Direction, Prefix, PrefixError, Route};
+pub use filter::{Filter, FilterError};
 pub use schedule::{Instances, Item, Network, Over, Replay, ReplayConfig, ReplayError};
 pub use spacing::{Spacing, SpacingError};
+pub use stateful::Waits;
 pub use trace::{Left, LeftOut, LongGap, Stamp, Trace, TraceError, TracePacket, WriteError};
