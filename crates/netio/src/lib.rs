@@ -25,3 +25,4 @@ mod sys;
 mod waiting;
 
 pub use error::SetupError;
+pub use waiting::wait_readable;

@@ -7,7 +7,7 @@ use core::time::Duration;
 use crate::bits::Reader;
 use crate::cid::{CidSpace, MAX_CID};
 use crate::error::{CompressError, FeedbackError, SegmentError};
-use crate::feedback::{self, Feedback};
+use crate::feedback::{self, Element, Feedback};
 use crate::headers::{Headers, IpAt};
 use crate::packet_type::PacketType;
 use crate::profile::{Profile, ProfileSet};
@@ -395,7 +395,7 @@ impl Compressor {
         self.contexts.len()
     }
 
-    fn take_element(&mut self, now: Duration, element: &[u8]) -> Result<(), FeedbackError> {
+    fn take_element(&mut self, now: Duration, element: Element<'_>) -> Result<(), FeedbackError> {
         let feedback = Feedback::parse(element, self.space)?;
         let cid = feedback.cid;
         let slot = self.contexts.get_mut(cid).ok_or(FeedbackError::NoContext { cid })?;

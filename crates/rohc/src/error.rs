@@ -154,4 +154,10 @@ pub enum FeedbackError {
         /// The context that the element names.
         cid: u16,
     },
+    /// It acknowledges a packet that was not sent in the context: one of a former flow, or of none.
+    #[error("feedback for context {cid} acknowledges a packet that was not sent in it")]
+    NotSent {
+        /// The context that the element names.
+        cid: u16,
+    },
 }

@@ -16,8 +16,17 @@ pub(crate) const fn is_type_octet(octet: u8) -> bool {
     octet & 0b1111_1000 == TYPE
 }
 
-/// The data of the feedback element that `reader` stands before: type octet and size are taken off.
-pub(crate) fn read_element<'a>(reader: &mut Reader<'a>) -> Result<&'a [u8], Malformed> {
+/// A feedback element as it came.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Element<'a> {
+    whole: &'a [u8],
+    /// Behind type octet and size.
+    data_at: usize,
+}
+
+/// The feedback element that `reader` stands before.
+pub(crate) fn read_element<'a>(reader: &mut Reader<'a>) -> Result<Element<'a>, Malformed> {
+    let (whole, start) = (reader.rest(), reader.position());
     let first = reader.u8()?;
     if !is_type_octet(first) {
         return Err(Malformed::Misplaced);
@@ -26,21 +35,23 @@ pub(crate) fn read_element<'a>(reader: &mut Reader<'a>) -> Result<&'a [u8], Malf
         0 => reader.u8()?,
         code => code,
     };
-    reader.take(usize::from(size))
+    let data_at = reader.position() - start;
+    reader.take(usize::from(size))?;
+    Ok(Element { whole: &whole[..reader.position() - start], data_at })
 }
 
-/// The data of one feedback element, its CID read.
+/// A feedback element, its CID read.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Feedback<'a> {
     pub(crate) cid: u16,
-    /// With the CID: what a CRC over the feedback covers (RFC 3095 5.7.6.3).
-    data: &'a [u8],
+    element: Element<'a>,
     body_at: usize,
 }
 
 impl<'a> Feedback<'a> {
     /// Reads the CID (RFC 3095 5.2.2, the compressor's logic, steps 1 to 4).
-    pub(crate) fn parse(data: &'a [u8], space: CidSpace) -> Result<Self, Malformed> {
+    pub(crate) fn parse(element: Element<'a>, space: CidSpace) -> Result<Self, Malformed> {
+        let data = &element.whole[element.data_at..];
         let mut reader = Reader::new(data);
         let cid = if space.is_large() {
             CidSpace::read_large(&mut reader)?
@@ -57,48 +68,67 @@ impl<'a> Feedback<'a> {
         if reader.rest().is_empty() {
             return Err(Malformed::TooShort);
         }
-        Ok(Self { cid, data, body_at: reader.position() })
+        Ok(Self { cid, element, body_at: element.data_at + reader.position() })
     }
 
     /// Behind the CID: one octet is FEEDBACK-1, more are FEEDBACK-2.
     pub(crate) fn body(&self) -> &'a [u8] {
-        &self.data[self.body_at..]
+        &self.element.whole[self.body_at..]
     }
 
-    /// Are the CRC-8s at the positions `at` (ascending) of [`body`](Self::body) right? They cover the data from
-    /// the CID on, with themselves as zero (RFC 3095 5.7.6.3, RFC 4815 2.3, RFC 6846 8.3).
-    pub(crate) fn crc_is_right(&self, at: &[usize]) -> bool {
+    /// Are the CRC-8s at the positions `at` (ascending) of [`body`](Self::body) right, with themselves as zero?
+    pub(crate) fn crc_is_right(&self, coverage: Coverage, at: &[usize]) -> bool {
+        let Element { whole, data_at } = self.element;
         let mut register = CRC8.start();
-        let mut from = 0;
+        let mut from = coverage.start(data_at);
         for at in at {
-            register = CRC8.update(register, &self.data[from..self.body_at + at]);
+            register = CRC8.update(register, &whole[from..self.body_at + at]);
             register = CRC8.update(register, &[0]);
             from = self.body_at + at + 1;
         }
-        register = CRC8.update(register, &self.data[from..]);
-        at.iter().all(|at| self.data[self.body_at + at] == register)
+        register = CRC8.update(register, &whole[from..]);
+        at.iter().all(|at| whole[self.body_at + at] == register)
     }
 }
 
-/// Appends a feedback element for `cid` in the form of RFC 3095 5.2.2. If `crc_at` is given, the
-/// octet there in `body` (zero as given) becomes the CRC. `body` is cut at 253 octets, so that a
-/// size octet can name it with its CID.
-pub(crate) fn write_element(out: &mut Vec<u8>, space: CidSpace, cid: u16, body: &[u8], crc_at: Option<usize>) {
+/// Where what the CRC-8 of feedback covers begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Coverage {
+    /// At the CID, behind type octet and size (RFC 3095 5.7.6.3, RFC 4815 2.3).
+    FromCid,
+    /// At the type octet: the entire feedback element (RFC 6846 8.3.1, RFC 5795 5.2.4.1).
+    Element,
+}
+
+impl Coverage {
+    const fn start(self, data_at: usize) -> usize {
+        match self {
+            Self::FromCid => data_at,
+            Self::Element => 0,
+        }
+    }
+}
+
+/// Appends a feedback element for `cid` in the form of RFC 3095 5.2.2. If `crc` is given, the octet there in
+/// `body` (zero as given) becomes the CRC. `body` is cut at 253 octets, so that a size octet can name it with its
+/// CID.
+fn write_element(out: &mut Vec<u8>, space: CidSpace, cid: u16, body: &[u8], crc: Option<(Coverage, usize)>) {
+    let body = &body[..body.len().min(253)];
     let start = out.len();
     out.extend_from_slice(&[TYPE, 0]);
-    let data_at = out.len();
     space.open_feedback(out, cid);
-    let body_at = out.len();
-    out.extend_from_slice(&body[..body.len().min(253)]);
-    if let Some(at) = crc_at {
-        out[body_at + at] = CRC8.of(&out[data_at..]);
-    }
-    let size = out.len() - data_at;
+    out.extend_from_slice(body);
+    let size = out.len() - start - 2;
     if size < 8 {
         out[start] = TYPE | size as u8;
         out.remove(start + 1);
     } else {
         out[start + 1] = size as u8;
+    }
+    if let Some((coverage, at)) = crc {
+        let crc = CRC8.of(&out[start + coverage.start(out.len() - start - size)..]);
+        let body_at = out.len() - body.len();
+        out[body_at + at] = crc;
     }
 }
 
@@ -147,20 +177,20 @@ impl FeedbackQueue {
     }
 
     /// Takes one element in: see [`write_element`].
-    pub(crate) fn push(&mut self, cid: u16, body: &[u8], crc_at: Option<usize>) {
+    pub(crate) fn push(&mut self, cid: u16, body: &[u8], crc: Option<(Coverage, usize)>) {
         // Type, size and CID take at most four octets.
         if self.waiting.len() + body.len() + 4 > Self::LIMIT {
             self.dropped += 1;
         } else {
-            write_element(&mut self.waiting, self.space, cid, body, crc_at);
+            write_element(&mut self.waiting, self.space, cid, body, crc);
         }
     }
 
-    /// Takes one element in, unless the CRC at `crc_at` is none that `fits` takes. False if so.
-    pub(crate) fn push_if(&mut self, cid: u16, body: &[u8], crc_at: usize, fits: impl Fn(u8) -> bool) -> bool {
+    /// Takes one element in, unless the CRC is none that `fits` takes. False if so.
+    pub(crate) fn push_if(&mut self, cid: u16, body: &[u8], crc: (Coverage, usize), fits: impl Fn(u8) -> bool) -> bool {
         let start = self.waiting.len();
-        self.push(cid, body, Some(crc_at));
-        let crc = self.waiting.len().checked_sub(body.len() - crc_at).map(|at| self.waiting[at]);
+        self.push(cid, body, Some(crc));
+        let crc = self.waiting.len().checked_sub(body.len() - crc.1).map(|at| self.waiting[at]);
         let is_in = self.waiting.len() == start || crc.is_some_and(fits);
         if !is_in {
             self.waiting.truncate(start);
@@ -198,23 +228,44 @@ mod tests {
             assert!(reader.rest().is_empty());
             assert_eq!((feedback.cid, feedback.body()), (cid, body));
         }
+        let parse =
+            |element: &[u8]| Feedback::parse(read_element(&mut Reader::new(element)).unwrap(), small).map(|f| f.cid);
         // FEEDBACK-1 whose octet looks like an Add-CID: one octet has no CID.
-        assert_eq!(Feedback::parse(&[0xe3], small).unwrap().cid, 0);
-        assert!(Feedback::parse(&[], small).is_err());
-        assert!(Feedback::parse(&[0xc3, 1, 2], small).is_err());
+        assert_eq!(parse(&[0xf1, 0xe3]), Ok(0));
+        assert!(parse(&[0xf0, 0]).is_err());
+        assert!(parse(&[0xf3, 0xc3, 1, 2]).is_err());
     }
 
     #[test]
     fn the_crc_covers_everything_but_itself() {
-        let space = CidSpace::new(15);
-        let mut out = Vec::new();
-        write_element(&mut out, space, 3, &[0x20, 7, 0x11, 0], Some(3));
-        let data = read_element(&mut Reader::new(&out)).unwrap().to_vec();
-        assert!(Feedback::parse(&data, space).unwrap().crc_is_right(&[3]));
-        for at in 0..data.len() {
-            let mut damaged = data.clone();
-            damaged[at] ^= 1;
-            assert!(!Feedback::parse(&damaged, space).unwrap().crc_is_right(&[3]));
+        for (max_cid, cid, coverage, len) in [
+            (15, 3, Coverage::FromCid, 4),
+            (15, 3, Coverage::Element, 4),
+            (300, 300, Coverage::FromCid, 9),
+            (300, 300, Coverage::Element, 9),
+        ] {
+            let space = CidSpace::new(max_cid);
+            let mut out = Vec::new();
+            write_element(
+                &mut out,
+                space,
+                cid,
+                &[0x20, 7, 0x11, 0, 0x80, 0x80, 0x80, 0x80, 0x80][..len],
+                Some((coverage, 3)),
+            );
+            let is_right = |element: &[u8], coverage| {
+                let element = read_element(&mut Reader::new(element)).unwrap();
+                Feedback::parse(element, space).is_ok_and(|feedback| feedback.crc_is_right(coverage, &[3]))
+            };
+            assert!(is_right(&out, coverage));
+            let other = if coverage == Coverage::Element { Coverage::FromCid } else { Coverage::Element };
+            assert!(!is_right(&out, other));
+            let data_at = if len > 4 { 2 } else { 1 };
+            for at in data_at..out.len() {
+                let mut damaged = out.clone();
+                damaged[at] ^= 1;
+                assert!(!is_right(&damaged, coverage));
+            }
         }
     }
 

@@ -214,12 +214,12 @@ impl End {
             *number += 1;
         }
         let Role::Player { asked, .. } = &self.role else { return };
-        if now >= end && asked.is_empty() {
-            if let Some((_, connection)) = &mut self.connection {
-                if !connection.is_closed() {
-                    connection.close(instant, VarInt::from_u32(0), Vec::new().into());
-                }
-            }
+        if now >= end
+            && asked.is_empty()
+            && let Some((_, connection)) = &mut self.connection
+            && !connection.is_closed()
+        {
+            connection.close(instant, VarInt::from_u32(0), Vec::new().into());
         }
     }
 
@@ -255,13 +255,13 @@ impl End {
             Role::Server { answering } => {
                 for (stream, left) in &mut *answering {
                     let mut request = Vec::new();
-                    if read(connection, *stream, |chunk| request.extend_from_slice(chunk)) {
-                        if let Ok(number) = <[u8; 8]>::try_from(&request[..]) {
-                            let bytes = self.config.size(u64::from_be_bytes(number));
-                            *left = bytes;
-                            let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
-                            self.sent.push(Sent { at: now, bytes, first: false });
-                        }
+                    if read(connection, *stream, |chunk| request.extend_from_slice(chunk))
+                        && let Ok(number) = <[u8; 8]>::try_from(&request[..])
+                    {
+                        let bytes = self.config.size(u64::from_be_bytes(number));
+                        *left = bytes;
+                        let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
+                        self.sent.push(Sent { at: now, bytes, first: false });
                     }
                 }
                 answering.retain_mut(|(stream, left)| !answer(connection, *stream, left));
@@ -409,9 +409,11 @@ mod tests {
         }
     }
 
+    type Ends = [Box<dyn Application>; 2];
+
     /// Both ends joined by 10 ms each way; every `lost`-th datagram of the server is lost, if one is.
     /// Gives the UDP payloads as they were sent, with their senders.
-    fn play(seconds: u64, lost: Option<u64>) -> ([Box<dyn Application>; 2], Vec<(usize, usize)>) {
+    fn play(seconds: u64, lost: Option<u64>) -> (Ends, Vec<(usize, usize)>) {
         let mut ends = video(&config()).unwrap();
         let start = Time::from_nanos(5_000_000);
         ends.iter_mut().for_each(|end| end.begin(start..start + Span::from_secs(seconds)));
@@ -419,9 +421,9 @@ mod tests {
         let mut seen = Vec::new();
         let (mut now, mut count) = (Time::ZERO, 0_u64);
         for _ in 0..1_000_000 {
-            for side in 0..2 {
+            for (side, end) in ends.iter_mut().enumerate() {
                 let mut payload = Vec::new();
-                while ends[side].send(now, &mut payload).is_some() {
+                while end.send(now, &mut payload).is_some() {
                     seen.push((side, payload.len()));
                     count += u64::from(side == 0);
                     if side == 1 || lost.is_none_or(|every| !count.is_multiple_of(every)) {

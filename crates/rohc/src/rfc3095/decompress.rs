@@ -61,6 +61,10 @@ pub(crate) struct Decompressor {
     unconfirmed: u8,
     /// One bit a packet, the newest lowest: set if it failed.
     failures: u32,
+    /// Was a compressed header right since the context was last given up? Or did an IR packet make all of it?
+    is_proven: bool,
+    /// What to ask for when it is given up.
+    cure: AckType,
     acks: Limiter,
     nacks: Limiter,
 }
@@ -99,6 +103,8 @@ impl Decompressor {
             spacing: 0,
             unconfirmed: 0,
             failures: 0,
+            is_proven: true,
+            cure: AckType::Nack,
             acks: Limiter::default(),
             nacks: Limiter::default(),
         }
@@ -148,7 +154,7 @@ impl Decompressor {
             }
             State::Static if !is_update => {
                 // RFC 3095 5.4.2.2, SC: as a mismatching CRC, that is a NACK if the last was long ago.
-                self.nack(AckType::Nack, cid, around);
+                self.nack(self.cure, cid, around);
                 return Err(DecompressError::Damaged { cid });
             }
             State::Static | State::Full => {}
@@ -262,6 +268,7 @@ impl Decompressor {
         }
         self.kind = kind;
         self.state = State::Full;
+        self.is_proven |= packet == PacketType::Ir;
         self.udp_checksum = values.header.transport.udp_checksum != 0;
         self.values = values;
         if has_other_lists {
@@ -488,6 +495,7 @@ impl Decompressor {
             self.values = *values;
         }
         self.state = State::Full;
+        self.is_proven = true;
         self.failures <<= 1;
     }
 
@@ -502,7 +510,11 @@ impl Decompressor {
             State::Full => {
                 self.state = State::Static;
                 self.failures = 0;
-                self.nack(AckType::Nack, cid, around);
+                // What an IR-DYN packet has not mended is in the static part: a damaged extension 3 can change a
+                // protocol number.
+                self.cure = if self.is_proven { AckType::Nack } else { AckType::StaticNack };
+                self.is_proven = false;
+                self.nack(self.cure, cid, around);
             }
             State::Static if is_update => {
                 self.state = State::None;

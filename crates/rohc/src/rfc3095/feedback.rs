@@ -2,7 +2,7 @@
 
 use crate::bits::{Bits, Reader};
 use crate::error::{FeedbackError, Malformed};
-use crate::feedback::{Feedback, FeedbackQueue};
+use crate::feedback::{Coverage, Feedback, FeedbackQueue};
 
 /// The kinds of feedback (RFC 3095 5.2.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,7 +88,7 @@ pub(crate) fn read(feedback: &Feedback<'_>) -> Result<Said, FeedbackError> {
     }
     said.sn = is_valid.then_some(sn);
     said.is_protected = crc_count > 0;
-    if said.is_protected && !feedback.crc_is_right(&crcs[..crc_count]) {
+    if said.is_protected && !feedback.crc_is_right(Coverage::FromCid, &crcs[..crc_count]) {
         return Err(FeedbackError::Crc { cid: feedback.cid });
     }
     // RFC 3095 5.7.6.4: a REJECT must be protected.
@@ -103,7 +103,7 @@ pub(crate) fn write_ack(ack: AckType, cid: u16, sn: Option<u32>, queue: &mut Fee
     let first = (ack as u8) << 6 | MODE_O << 4 | (number >> 8) as u8 & 0x0f;
     let body = [first, number as u8, OPTION_CRC << 4 | 1, 0, OPTION_SN_NOT_VALID << 4];
     let length = if sn.is_some() { 4 } else { 5 };
-    queue.push(cid, &body[..length], Some(3));
+    queue.push(cid, &body[..length], Some((Coverage::FromCid, 3)));
 }
 
 #[cfg(test)]
@@ -112,20 +112,27 @@ mod tests {
     use crate::cid::CidSpace;
     use crate::feedback::read_element;
 
+    /// Reads `data`, of up to 255 octets, of a channel with this MAX_CID; gives the CID too.
+    fn said_on(max_cid: u16, data: &[u8]) -> Result<(u16, Said), FeedbackError> {
+        let element = [&[0xf0, data.len() as u8], data].concat();
+        let element = read_element(&mut Reader::new(&element)).unwrap();
+        let feedback = Feedback::parse(element, CidSpace::new(max_cid)).unwrap();
+        read(&feedback).map(|said| (feedback.cid, said))
+    }
+
     fn said(data: &[u8]) -> Result<Said, FeedbackError> {
-        read(&Feedback::parse(data, CidSpace::new(15)).unwrap())
+        said_on(15, data).map(|(_, said)| said)
     }
 
     #[test]
     fn the_example_of_the_standard() {
         // RFC 3095 5.7.6.11: CID 8, ACK for SN 17, mode R.
-        let feedback = Feedback::parse(&[0xe8, 0x30, 17], CidSpace::new(15)).unwrap();
-        assert_eq!(feedback.cid, 8);
-        let said = read(&feedback).unwrap();
+        let (cid, said) = said_on(15, &[0xe8, 0x30, 17]).unwrap();
+        assert_eq!(cid, 8);
         assert_eq!((said.ack, said.mode, said.sn), (AckType::Ack, 3, Some(Bits::new(17, 12))));
         // FEEDBACK-1, large CID.
-        let feedback = Feedback::parse(&[8, 17], CidSpace::new(16)).unwrap();
-        assert_eq!((feedback.cid, read(&feedback).unwrap().sn), (8, Some(Bits::new(17, 8))));
+        let (cid, said) = said_on(16, &[8, 17]).unwrap();
+        assert_eq!((cid, said.sn), (8, Some(Bits::new(17, 8))));
     }
 
     #[test]

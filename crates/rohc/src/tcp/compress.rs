@@ -23,7 +23,7 @@ use crate::bits::sdvl_len;
 use crate::compressor::{Job, Sent};
 use crate::crc::{CRC3, CRC7, CRC8};
 use crate::error::{FeedbackError, Malformed};
-use crate::feedback::Feedback;
+use crate::feedback::{Coverage, Feedback};
 use crate::packet_type::PacketType;
 use crate::wlsb::Window;
 
@@ -36,8 +36,8 @@ pub(crate) struct Compressor {
     repeats: u8,
     /// Of the last packet.
     msn: u16,
-    /// Of the first packet of the flow: only what comes from it on is an answer to this flow.
-    first_msn: u16,
+    /// Packets of the flow: feedback about others is no answer to it.
+    sent: u32,
     references: References,
     items: Items,
     /// The last packet whose list of options was another than the one before.
@@ -85,7 +85,7 @@ impl Compressor {
         Self {
             repeats,
             msn,
-            first_msn: msn.wrapping_add(1),
+            sent: 0,
             references: References::new(repeats),
             items: Items::new(repeats),
             list_msn: msn,
@@ -182,6 +182,7 @@ impl Compressor {
     /// Takes a packet in, and says what it will leave in the decompressor's context.
     fn observe(&mut self, packet: &[u8], segment: &Segment, replica: Option<Replica>) -> Reference {
         self.msn = self.msn.wrapping_add(1);
+        self.sent = self.sent.saturating_add(1);
         let layout = &segment.layout;
         let tcp = segment.tcp;
         let inner = layout.inner();
@@ -396,19 +397,20 @@ impl Compressor {
         // FEEDBACK-1 is an acknowledgment with eight bits.
         let [first, second, _, options @ ..] = body else {
             let [bits] = body else { return Err(Malformed::TooShort.into()) };
+            let msn = self.sent_with(u32::from(*bits), 8).ok_or(FeedbackError::NotSent { cid: feedback.cid })?;
             self.is_bidirectional = true;
-            self.acknowledged(self.full_msn(u16::from(*bits), 8));
+            self.acknowledged(msn);
             return Ok(false);
         };
-        if !feedback.crc_is_right(&[2]) {
+        // RFC 6846 8.3.1 has it over the entire element; who has it over what RFC 3095 5.7.6.3 says is understood.
+        if ![Coverage::Element, Coverage::FromCid].into_iter().any(|coverage| feedback.crc_is_right(coverage, &[2])) {
             return Err(FeedbackError::Crc { cid: feedback.cid });
         }
-        let mut bits = u16::from(first & 0x3f) << 8 | u16::from(*second);
-        let mut width = 14;
         let options = FeedbackOptions::parse(options)?;
-        if let Some(low) = options.msn {
-            bits = bits << 2 | u16::from(low);
-            width = 16;
+        let msn = self.acknowledged_msn(u16::from(first & 0x3f) << 8 | u16::from(*second), &options);
+        let kind = first >> 6;
+        if kind == 0 && msn.is_none() && !options.msn_is_not_valid && !options.rejects {
+            return Err(FeedbackError::NotSent { cid: feedback.cid });
         }
         self.is_bidirectional = true;
         if options.rejects {
@@ -416,8 +418,7 @@ impl Compressor {
             (self.is_acknowledged, self.ir_left) = (false, self.repeats);
             return Ok(true);
         }
-        let msn = (!options.msn_is_not_valid).then(|| self.full_msn(bits, width));
-        match (first >> 6, msn) {
+        match (kind, msn) {
             (0, Some(msn)) => self.acknowledged(msn),
             (0, None) => {}
             (1, Some(msn)) => {
@@ -426,7 +427,8 @@ impl Compressor {
                 self.dyn_left = self.dyn_left.max(self.repeats.min(2));
             }
             (3, _) => return Err(Malformed::Reserved("type of an acknowledgment").into()),
-            // STATIC-NACK, and NACK whose MSN is not valid (RFC 6846 8.3.2.2).
+            // STATIC-NACK, and NACK whose MSN is not valid (RFC 6846 8.3.2.2): one that was never sent to a context of
+            // this flow is not, either.
             _ => {
                 self.items.forget();
                 self.is_acknowledged = false;
@@ -436,22 +438,32 @@ impl Compressor {
         Ok(false)
     }
 
-    /// The number of the last packet whose low `width` bits are `bits`.
-    fn full_msn(&self, bits: u16, width: u32) -> u16 {
+    /// The MSN of FEEDBACK-2, if it is that of a packet of the flow.
+    fn acknowledged_msn(&self, bits: u16, options: &FeedbackOptions) -> Option<u16> {
+        if options.msn_is_not_valid {
+            return None;
+        }
+        let Some(more) = options.msn else { return self.sent_with(bits.into(), 14) };
+        // RFC 6846 8.3.2.3: two bits more, and reserved ones. Some send eight bits, as RFC 3095 5.7.6.6 has it.
+        let standard = self.sent_with(u32::from(bits) << 2 | u32::from(more >> 6), 16).filter(|_| more & 0x3f == 0);
+        standard.or_else(|| self.sent_with(u32::from(bits) << 8 | u32::from(more), 16))
+    }
+
+    /// The number of the last packet whose low `width` bits (8, 14 or 16) are those of `bits`, if it was of this flow.
+    fn sent_with(&self, bits: u32, width: u32) -> Option<u16> {
         let mask = u16::MAX >> (16 - width);
-        self.msn.wrapping_sub(self.msn.wrapping_sub(bits) & mask)
+        let age = self.msn.wrapping_sub(bits as u16) & mask;
+        // A number ahead of the last one looks like one from nearly a whole round before.
+        let limit = if width > 8 { 1 << (width - 1) } else { 1 << width };
+        (u32::from(age) < self.sent.min(limit)).then(|| self.msn.wrapping_sub(age))
     }
 
     /// The decompressor has the packet `msn`.
     fn acknowledged(&mut self, msn: u16) {
-        let is_at_or_behind = |mark: u16| msn.wrapping_sub(mark) < 0x8000;
-        if !is_at_or_behind(self.first_msn) {
-            return;
-        }
         self.references.acknowledge(msn);
         self.timestamps.value.acknowledge(msn.into());
         self.timestamps.echo.acknowledge(msn.into());
-        self.items.confirm(self.msn.wrapping_sub(msn), is_at_or_behind(self.list_msn));
+        self.items.confirm(self.msn.wrapping_sub(msn), msn.wrapping_sub(self.list_msn) < 0x8000);
         self.is_acknowledged = true;
         self.ir_left = 0;
     }
@@ -463,7 +475,7 @@ struct FeedbackOptions {
     /// REJECT or CONTEXT_MEMORY: the flow is to be left alone.
     rejects: bool,
     msn_is_not_valid: bool,
-    /// Two more bits, the least significant ones.
+    /// More bits, the least significant ones.
     msn: Option<u8>,
 }
 
@@ -478,7 +490,7 @@ impl FeedbackOptions {
             match (kind, data) {
                 (2 | 9, []) => found.rejects = true,
                 (3, []) => found.msn_is_not_valid = true,
-                (4, [octet]) => found.msn = Some(octet >> 6),
+                (4, [octet]) => found.msn = Some(*octet),
                 (2 | 3 | 4 | 9, _) => return Err(Malformed::Reserved("length of a feedback option")),
                 // Others are skipped (RFC 6846 8.3.2.5).
                 _ => continue,

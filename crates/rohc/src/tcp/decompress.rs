@@ -17,7 +17,7 @@ use crate::cid::{CidSpace, Incoming};
 use crate::crc::{CRC3, CRC7, CRC8};
 use crate::decompressor::{Arrival, Mode, Surroundings};
 use crate::error::{DecompressError, Malformed};
-use crate::feedback::Limiter;
+use crate::feedback::{Coverage, Limiter};
 use crate::packet_type::PacketType;
 
 /// What the context is good for (RFC 6846 5.3.1): No Context, Static Context, Full Context.
@@ -33,6 +33,9 @@ enum State {
 const FAILURE: u8 = 2;
 /// The measure at which a context is taken for damaged: two failures in a row, or one in three for long.
 const DAMAGE: u8 = 4;
+
+/// The CRC of FEEDBACK-2 (RFC 6846 8.3.1).
+const CRC: (Coverage, usize) = (Coverage::Element, 2);
 
 /// Where the CRC-8 stands behind type octet and CID: behind the profile.
 const CRC_AT: usize = 1;
@@ -375,7 +378,7 @@ impl Decompressor {
             around.counters.acks += 1;
             // FEEDBACK-2 of type ACK: its CRC protects it, as RFC 4164 3.4.4 asks for.
             let [high, low] = self.known.fields.msn.to_be_bytes();
-            around.feedback.push(cid, &[high & 0x3f, low, 0], Some(2));
+            around.feedback.push(cid, &[high & 0x3f, low, 0], Some(CRC));
         }
     }
 
@@ -388,12 +391,12 @@ impl Decompressor {
         match refusal {
             Refusal::Dynamic => {
                 around.counters.nacks += 1;
-                around.feedback.push(cid, &[0x40 | high & 0x3f, low, 0], Some(2));
+                around.feedback.push(cid, &[0x40 | high & 0x3f, low, 0], Some(CRC));
             }
             Refusal::Static => {
                 around.counters.static_nacks += 1;
                 // RFC 6846 8.3.2.2: MSN-NOT-VALID, since no packet has been decompressed.
-                around.feedback.push(cid, &[0x80, 0, 0, 0x30], Some(2));
+                around.feedback.push(cid, &[0x80, 0, 0, 0x30], Some(CRC));
             }
         }
     }

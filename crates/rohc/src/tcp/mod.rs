@@ -10,6 +10,10 @@
 //! - Padding behind EOL: see [`options`].
 //! - A segment whose checksum is wrong is left to another profile: this decompressor verifies the
 //!   checksum, and delivers nothing that fails.
+//! - The CRC of FEEDBACK-2 is over the entire feedback element, type octet and size too (RFC 6846 8.3.1, RFC 5795
+//!   5.2.4.1). Some have it from the CID on, as RFC 3095 5.7.6.3 does: the compressor takes either.
+//! - The MSN option has two bits and six reserved ones (RFC 6846 8.3.2.3). Some send eight bits, as RFC 3095 5.7.6.6
+//!   does: where the standard's reading names no packet that was sent, the other one is tried.
 
 mod bitfield;
 mod chain;

@@ -3,6 +3,7 @@
 mod allocation;
 mod any;
 mod behaviour;
+mod feedback;
 mod flows;
 mod losses;
 mod segments;
