@@ -57,7 +57,7 @@ fn group<'a>(notes: &Notes, node: &'a Node, free_teid: u32, folder: &Path) -> Re
     let sessions = sessions.map(|sessions| sessions.unwrap_or(1));
     let ues = fields.need("start_ue_address").and_then(|node| {
         let first = address(notes, node)?;
-        AddressRange::new(first, sessions?).map_err(|error| fields::refuse(notes, node.at, &error))
+        AddressRange::of_ues(first, sessions?).map_err(|error| fields::refuse(notes, node.at, &error))
     });
     let start_teid = fields.with("start_teid", |notes, node| fields::integer(notes, node, 1..=u64::from(u32::MAX)));
     let flows_per_ue = fields.with("flows_per_ue", |notes, node| fields::integer(notes, node, 1..=65_536));
