@@ -52,6 +52,13 @@ pub struct Account {
     pub behind: u64,
 }
 
+impl Account {
+    fn new(stall: Span) -> Self {
+        let lateness = Histogram::new_with_bounds(1, 60_000_000_000, 3);
+        Self { lateness: lateness.expect("these bounds are valid"), stalls: Stalls::new(stall), behind: 0 }
+    }
+}
+
 impl Pacer {
     /// A pacer for the calling thread, which is given to one processor if one is named, and timers to the
     /// nanosecond.
@@ -61,8 +68,7 @@ impl Pacer {
     /// If there is no such processor for us.
     pub fn new(epoch: Epoch, processor: Option<usize>, options: Options) -> Result<Self, SetupError> {
         cpu::prepare_thread(processor)?;
-        let lateness = Histogram::new_with_bounds(1, 60_000_000_000, 3).expect("these bounds are valid");
-        let account = Account { lateness, stalls: Stalls::new(options.stall), behind: 0 };
+        let account = Account::new(options.stall);
         Ok(Self { epoch, options, rested: Instant::now(), account })
     }
 

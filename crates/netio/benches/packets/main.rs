@@ -17,6 +17,7 @@
 mod pair;
 mod peers;
 mod rate;
+mod replay;
 
 use std::collections::BTreeMap;
 
@@ -32,8 +33,12 @@ fn main() {
     let work = || {
         match what.as_str() {
             "rate" => rate::rate(&settings),
+            "capture" => rate::capture(&settings),
+            "replay" => replay::replay(&settings),
             "" => {
                 rate::rate(&settings);
+                rate::capture(&settings);
+                replay::replay(&settings);
             }
             other => panic!("no benchmark {other}; there are rate, replay and capture"),
         }
@@ -62,4 +67,10 @@ fn spread(values: &[f64], unit: f64, name: &str) -> String {
     let Some(&most) = sorted.last() else { return "none".into() };
     let [least, median] = [0, sorted.len() / 2].map(|at| sorted[at] / unit);
     format!("median {median:.3} {name} (least {least:.3}, most {:.3})", most / unit)
+}
+
+fn quantiles(sorted: &[i64]) -> String {
+    let at = |quantile: f64| sorted.get((sorted.len().saturating_sub(1) as f64 * quantile) as usize).copied();
+    let [least, p50, p99, most] = [0.0, 0.5, 0.99, 1.0].map(|quantile| at(quantile).unwrap_or(0) as f64 / 1e3);
+    format!("least {least:.1} µs, p50 {p50:.1} µs, p99 {p99:.1} µs, most {most:.1} µs")
 }

@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use netio::capture::{self, Capture, Direction};
 use netio::packet_io::{Choice, Options, PacketIo, Transmit};
 use netio::site::Namespace;
 
@@ -123,6 +124,53 @@ pub(crate) fn rate(settings: &Settings) {
             println!("  {name:<10} {}; of bare: {}", spread(rates, 1e6, "Mpps"), spread(&ratios, 1.0, "times"));
         }
     }
+}
+
+/// A file that is not kept.
+struct Nowhere;
+
+impl std::io::Write for Nowhere {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+pub(crate) fn capture(settings: &Settings) {
+    let (rounds, seconds) = (settings.get("rounds", 5usize), settings.get("seconds", 2u64));
+    let length = settings.get("length", 1400usize);
+    println!(
+        "\ncapture: {length}-byte frames over a veth pair, {rounds} rounds of {seconds} s each, every one recorded"
+    );
+    let (mut without, mut ratios) = (Vec::new(), [Vec::new(), Vec::new()]);
+    for _ in 0..rounds {
+        let [left, right] = pair();
+        let mut transmit = transmit(&left, Choice::Auto);
+        let plain = received(&right, seconds, |stop| {
+            generator(&mut transmit, length, stop, |_, _| {});
+        });
+        without.push(plain);
+        for (snap_len, ratios) in [0, 128].into_iter().zip(&mut ratios) {
+            let options = capture::Options { snap_len, limit: u64::MAX, ..capture::Options::default() };
+            let (capture, mut taps) = Capture::start(Nowhere, "bench", &["n3"], 1, &options).unwrap();
+            let mut sent = 0;
+            let rate = received(&right, seconds, |stop| {
+                sent = generator(&mut transmit, length, stop, |_, frame| {
+                    taps[0].record(0, Direction::Outbound, netio::clock::Instant::now(), frame);
+                });
+            });
+            let written = capture.finish().unwrap();
+            ratios.push(rate / plain);
+            let kept = if snap_len == 0 { "whole frames".into() } else { format!("{snap_len} bytes of each") };
+            println!("  {kept}: {sent} sent, {} written, {} left out", written.frames, written.overflowed);
+        }
+    }
+    println!("  without a capture: {}", spread(&without, 1e6, "Mpps"));
+    println!("  with, whole frames: {}", spread(&ratios[0], 1.0, "times"));
+    println!("  with, 128 bytes:    {}", spread(&ratios[1], 1.0, "times"));
 }
 
 fn round(length: usize, seconds: u64) -> Vec<(&'static str, f64)> {
