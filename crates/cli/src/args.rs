@@ -1,6 +1,7 @@
 //! The command line.
 
 mod trace;
+mod upf;
 
 use std::num::{NonZeroU32, NonZeroUsize};
 use std::path::PathBuf;
@@ -12,6 +13,7 @@ use netio::port::line::Address;
 use scenario::Jobs;
 
 pub(crate) use trace::{Make, MakeModel, Trace, TraceAction};
+pub(crate) use upf::{Network, PacketWay, Upf};
 
 /// Makes the narrow links between edge clouds behave, and proves it.
 ///
@@ -37,6 +39,7 @@ pub(crate) enum Command {
     Probe(Probe),
     Rohc(Rohc),
     Trace(Trace),
+    Upf(Upf),
     /// Print a completion script for a shell.
     Completions {
         /// The shell.
