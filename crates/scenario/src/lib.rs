@@ -2,6 +2,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod capture;
 pub mod load;
 pub mod plan;
 mod profiles;
