@@ -20,4 +20,5 @@ mod rohc;
 mod run;
 mod simulated;
 mod tools;
+mod trace;
 mod upf;
