@@ -20,3 +20,4 @@ mod rohc;
 mod run;
 mod simulated;
 mod tools;
+mod traces;
