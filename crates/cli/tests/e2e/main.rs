@@ -21,4 +21,5 @@ mod run;
 mod simulated;
 mod tools;
 mod trace;
+mod traces;
 mod upf;
