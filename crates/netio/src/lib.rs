@@ -27,3 +27,4 @@ mod sys;
 mod waiting;
 
 pub use error::SetupError;
+pub use waiting::wait_readable;

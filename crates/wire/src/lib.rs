@@ -1,5 +1,5 @@
-//! Bytes to types and back: Ethernet, ARP, IP, neighbour discovery, UDP, TCP, ICMP echo, VXLAN, GTP-U, PFCP, pcapng,
-//! recordings.
+//! Bytes to types and back: captures, Ethernet, ARP, IP, neighbour discovery, UDP, TCP, ICMP echo, VXLAN, GTP-U, PFCP,
+//! pcapng, recordings.
 //!
 //! Reading takes a slice and never panics, whatever is in it. Writing goes into a `Vec<u8>` that
 //! is used again. Nothing here keeps state.
@@ -12,6 +12,7 @@ extern crate alloc;
 extern crate std;
 
 pub mod arp;
+pub mod capture;
 pub mod checksum;
 pub mod frame;
 pub mod gtpu;

@@ -9,7 +9,8 @@ use crate::error::SetupError;
 use crate::offload::{self, FRAME_MAX, VNET_HEADER_LEN, VnetHeader};
 use crate::packet_socket::{self, Ring, Use};
 use crate::site::index_of;
-use crate::sys::{self, check_len, timespec};
+use crate::sys::{self, check_len};
+use crate::waiting::wait_readable;
 
 /// The receiving half. The interface is made promiscuous; what we send ourselves does not come in.
 ///
@@ -103,10 +104,7 @@ impl Receive {
 
     /// Waits until a frame is there, for at most `timeout`. A signal ends it too.
     pub fn wait(&self, timeout: Span) {
-        let mut poll = libc::pollfd { fd: self.socket.as_raw_fd(), events: libc::POLLIN, revents: 0 };
-        let timeout = timespec(timeout);
-        // SAFETY: one pollfd and the timeout are read, the pollfd is written; no signal mask is given.
-        unsafe { libc::ppoll(&raw mut poll, 1, &raw const timeout, std::ptr::null()) };
+        wait_readable([self.socket.as_fd()], timeout);
     }
 
     /// Frames the kernel dropped since the interface was opened because the ring was full, and super-frames

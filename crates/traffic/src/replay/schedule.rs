@@ -1,12 +1,16 @@
 //! When each packet of a trace leaves, for all repetitions and instances.
 
+use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use engine::{Random, Span, Time};
 
-use super::spacing::Turns;
+use super::addresses::ends;
+use super::connections::Lanes;
+use super::spacing::{Turns, offsets};
+use super::stateful::{MOST_LANES, Stateful, Waits};
 use super::{AddressTable, Direction, Spacing, Trace};
 
 /// A gap this long in a trace is more likely a mistake than meant.
@@ -24,6 +28,9 @@ pub struct ReplayConfig {
     pub instances: Instances,
     /// How instances lie in time to each other.
     pub spacing: Spacing,
+    /// TCP segments wait for those they answer, up to this long after these were sent, so that the replay adapts to
+    /// the path's round trip. `None`: everything leaves at its time, whatever happened before (thesis 3.4).
+    pub stateful: Option<Span>,
     /// The addresses there are for it.
     pub network: Network,
 }
@@ -118,6 +125,19 @@ pub enum ReplayError {
         /// UEs there are.
         available: u32,
     },
+    /// Stateful replay keeps the order of packets, and their gaps where it can.
+    #[error(
+        "gaps cannot be shuffled where segments wait for each other; use `spacing: jitter`, or leave `stateful` out"
+    )]
+    ShuffledStateful,
+    /// More connections than there is memory for.
+    #[error(
+        "{lanes} directions of connections in all instances together are too many to follow (at most {MOST_LANES}); scale less, or use a filter"
+    )]
+    TooManyConnections {
+        /// Directions of connections, in all instances.
+        lanes: u64,
+    },
     /// A gap of more than a day.
     #[error(
         "nothing happens for {} s before packet {packet} of the trace; cap its gaps, for example with `max_gap: 1s`",
@@ -145,6 +165,7 @@ pub enum ReplayError {
 ///     repetitions: 1,
 ///     instances: Instances { over: Over::Pdn, count: 2 },
 ///     spacing: Spacing::Copy,
+///     stateful: None,
 ///     network: Network { ues: 1, pdn_v4: Some([194, 0, 0, 0].into()), pdn_v6: None },
 /// };
 /// let (trace, table) = (Arc::new(trace), Arc::new(table));
@@ -169,7 +190,13 @@ pub struct Replay {
     /// The packets that have a route, and their times since the first of them.
     packets: Vec<u32>,
     times: Vec<u64>,
-    turns: Turns,
+    course: Course,
+}
+
+#[derive(Clone, Debug)]
+enum Course {
+    Open(Turns),
+    Stateful(Box<Stateful>),
 }
 
 impl Replay {
@@ -182,7 +209,7 @@ impl Replay {
         trace: Arc<Trace>,
         table: Arc<AddressTable>,
         config: &ReplayConfig,
-        random: Random,
+        mut random: Random,
     ) -> Result<Self, ReplayError> {
         let counts =
             [(config.repetitions, "repetitions"), (config.instances.count, "instances"), (config.network.ues, "ues")];
@@ -199,22 +226,104 @@ impl Replay {
             return Err(ReplayError::LongGap { gap, packet: packets[at + 1] as usize + 1 });
         }
         check_addresses(&table, config)?;
-        let turns = Turns::new(config.spacing, config.instances.count, &times, random);
-        Ok(Self { trace, table, config: *config, packets, times, turns })
+        let course = match config.stateful {
+            None => Course::Open(Turns::new(config.spacing, config.instances.count, &times, random)),
+            Some(timeout) => {
+                let lanes = Lanes::new(&trace, &table, &packets, &times);
+                let places = lanes.lanes.len() as u64 * u64::from(config.instances.count);
+                if places > MOST_LANES as u64 {
+                    return Err(ReplayError::TooManyConnections { lanes: places });
+                }
+                let period = times[times.len() - 1];
+                let offsets = match config.spacing {
+                    Spacing::Copy => alloc::vec![0; config.instances.count as usize],
+                    Spacing::Jitter { within } => {
+                        offsets(config.instances.count, within.map_or(period, Span::as_nanos), &mut random)
+                    }
+                    Spacing::Shuffle { .. } => return Err(ReplayError::ShuffledStateful),
+                };
+                Course::Stateful(Box::new(Stateful::new(lanes, timeout, config.repetitions, period, &offsets)))
+            }
+        };
+        Ok(Self { trace, table, config: *config, packets, times, course })
     }
 
-    /// When the next packet is to leave; `None` once all have.
+    /// When the next packet is to leave; `None` once all have. In a stateful replay it may also be when waiting for
+    /// one ends, and the next packet may have to be asked for again.
     #[must_use]
     pub fn next_due(&self) -> Option<Time> {
-        self.turns.peek().map(|turn| self.config.start + Span::from_nanos(turn.due))
+        let due = match &self.course {
+            Course::Open(turns) => turns.peek().map(|turn| turn.due),
+            Course::Stateful(stateful) => stateful.next_due(),
+        };
+        due.map(|due| self.config.start + Span::from_nanos(due))
     }
 
     /// The next packet whose time has come at `now`.
     pub fn next(&mut self, now: Time) -> Option<Item> {
-        let due = self.next_due().filter(|due| *due <= now)?;
-        let turn = self.turns.take(&self.times, self.config.repetitions)?;
-        let index = self.packets[turn.step as usize];
+        let passed = self.passed(now)?;
+        let (turn, index) = match &mut self.course {
+            Course::Open(turns) => {
+                turns.peek().filter(|turn| turn.due <= passed)?;
+                let turn = turns.take(&self.times, self.config.repetitions)?;
+                (turn, self.packets[turn.step as usize])
+            }
+            Course::Stateful(stateful) => stateful.take(passed).map(|turn| (turn, turn.step))?,
+        };
+        let due = self.config.start + Span::from_nanos(turn.due);
         self.item(index, turn.instance, turn.repetition, due)
+    }
+
+    /// Says that packet `index` of `instance` arrived at the other side, which a stateful replay waits for.
+    pub fn received(&mut self, now: Time, instance: u32, index: u32) {
+        if let (Some(passed), Course::Stateful(stateful)) = (self.passed(now), &mut self.course) {
+            stateful.received(passed, instance, index);
+        }
+    }
+
+    /// Which packet this is, that arrived in `direction` at or from the UE of this number: its instance and index.
+    /// `packet` begins with its IP header. For TCP segments of a stateful replay, of which not all have room for a
+    /// stamp; what is not one of them on its way is `None`.
+    #[must_use]
+    pub fn recognise(&self, direction: Direction, ue: u32, packet: &[u8]) -> Option<(u32, u32)> {
+        let Course::Stateful(stateful) = &self.course else { return None };
+        let (source, destination) = ends(packet)?;
+        let pdn = if direction == Direction::Uplink { destination } else { source };
+        let number = match (pdn, self.config.network.pdn_v4, self.config.network.pdn_v6) {
+            (IpAddr::V4(pdn), Some(first), _) => pdn.to_bits().checked_sub(first.to_bits())?,
+            (IpAddr::V6(pdn), _, Some(first)) => u32::try_from(pdn.to_bits().checked_sub(first.to_bits())?).ok()?,
+            _ => return None,
+        };
+        let (instance, pdn_number) = match self.config.instances.over {
+            Over::Pdn => {
+                let each = self.table.pdns(pdn.is_ipv6());
+                (number.checked_div(each)?, number.checked_rem(each)?)
+            }
+            Over::Ue => (ue.checked_div(self.table.ues())?, number),
+        };
+        (instance < self.config.instances.count).then_some(())?;
+        let ues = self.config.network.ues;
+        let is_ue = |own: u32| match self.config.instances.over {
+            Over::Pdn => own % ues == ue,
+            Over::Ue => own == ue % self.table.ues(),
+        };
+        let index = stateful.recognise(&self.trace, direction, pdn_number, instance, is_ue, packet)?;
+        Some((instance, index))
+    }
+
+    /// Whether segments wait for each other.
+    #[must_use]
+    pub const fn is_stateful(&self) -> bool {
+        matches!(self.course, Course::Stateful(_))
+    }
+
+    /// What waiting did to a stateful replay.
+    #[must_use]
+    pub fn waits(&self) -> Waits {
+        match &self.course {
+            Course::Open(_) => Waits::default(),
+            Course::Stateful(stateful) => stateful.waits(),
+        }
     }
 
     /// How many packets the whole replay has.
@@ -233,6 +342,11 @@ impl Replay {
     #[must_use]
     pub fn trace(&self) -> &Trace {
         &self.trace
+    }
+
+    /// Nanoseconds since the replay began; `None` before.
+    fn passed(&self, now: Time) -> Option<u64> {
+        (now >= self.config.start).then(|| now.since(self.config.start).as_nanos())
     }
 
     fn item(&self, index: u32, instance: u32, repetition: u32, due: Time) -> Option<Item> {

@@ -116,7 +116,7 @@ impl Turns {
             Spacing::Shuffle { .. } => 0,
         };
         let block = if let Spacing::Shuffle { block } = spacing { u32::from(block.get()) } else { 0 };
-        let offsets: Vec<_> = (0..instances).map(|i| if i == 0 { 0 } else { random.below(within) }).collect();
+        let offsets = offsets(instances, within, &mut random);
         let heap = (0..).zip(&offsets).map(|(instance, &offset)| Reverse(first(instance, offset))).collect();
         let shuffles = if block == 0 {
             Vec::new()
@@ -182,6 +182,11 @@ impl Turns {
             }
         }
     }
+}
+
+/// When each instance begins: the first at once, others at times drawn below `within`.
+pub(super) fn offsets(instances: u32, within: u64, random: &mut Random) -> Vec<u64> {
+    (0..instances).map(|instance| if instance == 0 { 0 } else { random.below(within) }).collect()
 }
 
 impl Shuffle {
