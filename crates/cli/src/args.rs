@@ -1,5 +1,6 @@
 //! The command line.
 
+mod load;
 mod trace;
 mod upf;
 
@@ -12,6 +13,7 @@ use link::characters::Framing;
 use netio::port::line::Address;
 use scenario::Jobs;
 
+pub(crate) use load::{Io, Load, Ways};
 pub(crate) use trace::{Make, MakeModel, Trace, TraceAction};
 pub(crate) use upf::{Network, PacketWay, Upf};
 
@@ -34,6 +36,7 @@ pub(crate) enum Command {
     Compare(Compare),
     Profiles(Profiles),
     Link(Link),
+    Load(Load),
     Adapter(Adapter),
     Line(Line),
     Probe(Probe),

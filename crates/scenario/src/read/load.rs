@@ -190,16 +190,17 @@ fn side(notes: &Notes, node: &Node) -> Result<Side, Noted> {
         Err(notes.note(problem.remedy("give one that `ip link` lists")))
     });
     let own = fields.need("address").and_then(|node| Ok((address(notes, node)?, node.at)));
-    let gateway = match fields.get("gateway") {
-        Some(node) => address(notes, node),
-        None => fields.need("upf").and_then(|node| address(notes, node)),
+    let gateway = fields.with("gateway", address);
+    let upf = fields.with("upf", address);
+    let (interface, (own, at), gateway, upf) = (interface?, own?, gateway?, upf?);
+    let Some((upf, gateway)) = upf.or(gateway).zip(gateway.or(upf)) else {
+        return Err(fields.need("upf").err().unwrap_or_else(|| notes.note(Problem::new(at, "no next hop"))));
     };
-    let (interface, (own, at), gateway) = (interface?, own?, gateway?);
     if own == gateway || own.is_ipv4() != gateway.is_ipv4() {
         let problem = Problem::new(at, format!("{own} cannot reach {gateway}"));
         return Err(notes.note(problem.remedy("give two addresses of the same version")));
     }
-    Ok(Side { interface, address: own, gateway })
+    Ok(Side { interface, address: own, upf, gateway })
 }
 
 pub(super) fn address(notes: &Notes, node: &Node) -> Result<IpAddr, Noted> {
