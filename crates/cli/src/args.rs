@@ -14,6 +14,7 @@ use netio::port::line::Address;
 use scenario::Jobs;
 
 pub(crate) use load::{Io, Load, Ways};
+pub(crate) use trace::{Lrd, Make, MakeModel, Trace, TraceAction};
 pub(crate) use trace::{Make, MakeModel, Trace, TraceAction};
 pub(crate) use upf::{Network, PacketWay, Upf};
 

@@ -64,11 +64,28 @@ pub(crate) fn figure(number: usize, figure: &Figure, panels: &[Drawn], intervals
         panels.iter().flat_map(|p| &p.lines).flat_map(|l| &l.series.points).filter_map(|(_, y)| *y).fold(0.0, f64::max);
     let (factor, unit) = common_unit(most, figure.y.unit());
     let y_title = if unit.is_empty() { name(figure.y) } else { format!("{}, {unit}", name(figure.y)) };
-    let x_title = axis_title(&figure.x);
+    let axes = Axes { x: axis_title(&figure.x), x_values: figure.x.clone(), y: y_title, what: "medians", factor };
+    grid(number, &axes, panels, intervals)
+}
 
+/// What the axes of a figure are.
+pub(crate) struct Axes {
+    /// Title of x, and what stands before its values in tables.
+    pub(crate) x: String,
+    pub(crate) x_values: String,
+    /// Title of y.
+    pub(crate) y: String,
+    /// What of y the values are; may be empty.
+    pub(crate) what: &'static str,
+    /// The unit of y in that of the values.
+    pub(crate) factor: f64,
+}
+
+/// A grid of panels with one scale as HTML and as data for the script. `beside` stands beside its tools.
+pub(crate) fn grid(number: usize, axes: &Axes, panels: &[Drawn], beside: &str) -> (String, Value) {
     let mut html = format!(
         r#"<div data-figure="{number}"><div class="tools"><span class="choice" role="group" aria-label="Scale of y"><button type="button" data-scale="linear" aria-pressed="true">linear</button><button type="button" data-scale="log" aria-pressed="false">logarithmic</button></span><span>{}</span></div><div class="panels">"#,
-        Text(intervals)
+        Text(beside)
     );
     for (i, panel) in panels.iter().enumerate() {
         let omitted: Vec<&str> =
@@ -88,15 +105,15 @@ pub(crate) fn figure(number: usize, figure: &Figure, panels: &[Drawn], intervals
             Text(&panel.title),
             Text(&panel.beneath),
             Text(&panel.title),
-            Text(&y_title),
-            Text(&x_title),
-            values(panel, factor, &y_title, &figure.x)
+            Text(&axes.y),
+            Text(&axes.x),
+            values(panel, axes)
         );
     }
     html.push_str("</div></div>");
     let data = json!({
-        "xTitle": x_title, "yTitle": y_title, "scale": "linear",
-        "panels": panels.iter().map(|panel| panel_data(panel, factor)).collect::<Vec<_>>(),
+        "xTitle": axes.x, "yTitle": axes.y, "scale": "linear",
+        "panels": panels.iter().map(|panel| panel_data(panel, axes.factor)).collect::<Vec<_>>(),
     });
     (html, data)
 }
@@ -139,13 +156,21 @@ fn panel_data(panel: &Drawn, factor: f64) -> Value {
     json!({"x": xs, "series": lines})
 }
 
-fn values(panel: &Drawn, factor: f64, y_title: &str, x: &str) -> String {
+/// Columns of a table of values: of curves with more points every so many are shown.
+const MOST_COLUMNS: usize = 24;
+
+fn values(panel: &Drawn, axes: &Axes) -> String {
+    let factor = axes.factor;
     let xs = xs(panel);
+    let step = xs.len().div_ceil(MOST_COLUMNS).max(1);
+    let xs: Vec<f64> = xs.into_iter().step_by(step).collect();
     let head: String = xs.iter().map(|x| format!("<th scope=\"col\" class=\"num\">{x}</th>")).collect();
+    let what = if axes.what.is_empty() { String::new() } else { format!(", {}", axes.what) };
+    let part = if step > 1 { format!(", 1 of {step} points") } else { String::new() };
     let mut html = format!(
-        "<table><caption>{}, medians</caption><thead><tr><th scope=\"col\">{}</th>{head}</tr></thead><tbody>",
-        Text(y_title),
-        Text(x)
+        "<table><caption>{}{what}{part}</caption><thead><tr><th scope=\"col\">{}</th>{head}</tr></thead><tbody>",
+        Text(&axes.y),
+        Text(&axes.x_values)
     );
     for line in &panel.lines {
         let cells: String = xs

@@ -8,9 +8,11 @@ mod cost;
 mod figures;
 mod html;
 mod page;
+mod self_similarity;
 
 pub use compare::{comparison, comparison_text};
 pub use page::page;
+pub use self_similarity::self_similarity;
 
 /// The version that stands in a page's footer.
 const VERSION: &str = env!("CARGO_PKG_VERSION");

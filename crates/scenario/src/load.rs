@@ -158,7 +158,6 @@ pub struct GroupPlan {
 
 /// What a group sends and receives.
 #[derive(Clone, Debug)]
-#[expect(clippy::large_enum_variant, reason = "there are a few of them, made once")]
 pub enum Load {
     /// Nothing: sessions alone.
     Nothing,

@@ -31,6 +31,7 @@ mod service;
 pub mod sip;
 pub mod stamp;
 mod throttle;
+pub mod times;
 mod tunnel;
 mod voice;
 

@@ -1,21 +1,31 @@
-//! The fuzz corpus replayed on a stable compiler, and datagrams drawn at random.
+//! The fuzz corpora replayed on a stable compiler, and datagrams and times drawn at random.
 
 #[path = "../../../fuzz/checks/message.rs"]
 mod check;
+#[path = "../../../fuzz/checks/times.rs"]
+mod times;
 
 use proptest::prelude::*;
 
 #[test]
-fn the_corpus_holds() {
-    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/corpus/message");
-    let files: Vec<_> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
-    assert!(files.len() >= 5);
-    for path in files {
-        check::message(&std::fs::read(&path).unwrap());
+fn the_corpora_hold() {
+    type Check = fn(&[u8]);
+    for (name, check) in [("message", check::message as Check), ("times", times::times)] {
+        let folder = format!("{}/../../fuzz/corpus/{name}", env!("CARGO_MANIFEST_DIR"));
+        let files: Vec<_> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+        assert!(files.len() >= 5, "{name}");
+        for path in files {
+            check(&std::fs::read(&path).unwrap());
+        }
     }
 }
 
 proptest! {
+    /// Lines that are almost times.
+    #[test]
+    fn any_list_of_times_is_read_or_refused(text in "([a-z#\"]?[0-9.]{0,6}[,; \t]?[0-9a-z]{0,3}\r?\n){0,8}") {
+        times::times(text.as_bytes());
+    }
     /// Datagrams that begin like a message or like RTP.
     #[test]
     fn any_datagram_is_read_or_refused(

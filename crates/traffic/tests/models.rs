@@ -1,5 +1,7 @@
 //! Models offer what they say: over a minute, and as they vary by themselves.
 
+#![expect(clippy::unwrap_used, reason = "a test may unwrap in its helpers")]
+
 use engine::{Random, Span, Time};
 use traffic::models::{Arrivals, Hurst, Model, Noise, OnOff, PacketRate, Step};
 

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand, ValueEnum};
 use engine::Span;
 use traffic::models::{Hurst, PacketRate};
+use traffic::replay::Filter;
 
 use super::over_zero;
 
@@ -18,7 +19,46 @@ pub(crate) struct Trace {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum TraceAction {
+    Lrd(Lrd),
     Make(Make),
+}
+
+/// Find long-range dependence: Hurst exponents, times between packets, sums of autocorrelations.
+///
+/// Of the trace as it is, and as a replay multiplies it: copied at the same instant, repeated, both, at drawn
+/// offsets, and with shuffled gaps. Reads a capture (pcap, pcapng), or text with a packet's time in seconds on each line,
+/// and its size in bytes behind a comma if you like.
+#[derive(Debug, Args)]
+pub(crate) struct Lrd {
+    /// The capture, or the list of times.
+    pub(crate) file: PathBuf,
+    /// Only packets that match, as tcpdump has it: `udp and port 443`.
+    #[arg(long, value_name = "EXPRESSION", value_parser = filter)]
+    pub(crate) filter: Option<Filter>,
+    /// Make gaps no longer than this.
+    #[arg(long, value_name = "TIME", value_parser = over_zero)]
+    pub(crate) max_gap: Option<Span>,
+    /// Time in which packets are counted together; exponents are those of the counts [default: some ten packets].
+    #[arg(long, value_name = "TIME", value_parser = over_zero)]
+    pub(crate) slot: Option<Span>,
+    /// Count bytes instead of packets.
+    #[arg(long)]
+    pub(crate) bytes: bool,
+    /// Parallel instances, where the trace is scaled.
+    #[arg(long, default_value_t = 100, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) instances: u32,
+    /// Repetitions, where it is repeated.
+    #[arg(long, default_value_t = 100, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) repetitions: u32,
+    /// Write a page with the figures.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) out: Option<PathBuf>,
+    /// Seed of what is drawn at random. The same one gives the same answer.
+    #[arg(long, default_value_t = 1)]
+    pub(crate) seed: u64,
+    /// Print JSON Lines on standard output instead of text.
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 /// Make a trace of UDP packets whose long-range dependence is known.
@@ -87,6 +127,10 @@ pub(crate) enum MakeModel {
     Poisson,
     /// Evenly spaced packets.
     Steady,
+}
+
+fn filter(text: &str) -> Result<Filter, String> {
+    Filter::parse(text).map_err(|error| error.to_string())
 }
 
 /// One size, or FROM..TO. An IPv6 and a UDP header take 48 bytes.

@@ -1,0 +1,246 @@
+//! `narrows trace lrd`: how long-range dependent a trace is, and what multiplying it does to that.
+
+#![expect(clippy::print_stdout, clippy::print_stderr, reason = "the command line speaks here")]
+
+use std::fmt::Write as _;
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::path::Path;
+
+use engine::{Random, Time};
+use measure::format::{count, digits, duration};
+use scenario::capture::{Capture, CaptureError, CaptureOptions};
+use serde_json::{Value, json};
+use traffic::selfsimilar::{Case, Estimate, Estimator, Examination, Examine, Refusal, examine};
+use traffic::times::{self, TimedPacket};
+
+use crate::args::Lrd;
+use crate::exit;
+
+/// A list of times is no longer than this: some 40 bytes for each packet that is read.
+const LONGEST_LIST: u64 = 1 << 30;
+
+/// `narrows trace lrd`
+pub(crate) fn lrd(options: &Lrd) -> u8 {
+    let packets = match packets(options) {
+        Ok(packets) => packets,
+        Err(Failure { why, exit }) => {
+            eprintln!("narrows: {why}");
+            return exit;
+        }
+    };
+    let what = Examine {
+        slot: options.slot,
+        bytes: options.bytes,
+        instances: options.instances,
+        repetitions: options.repetitions,
+    };
+    let found = match examine(&packets, &what, &Random::stream(options.seed, "lrd")) {
+        Ok(found) => found,
+        Err(error) => {
+            eprintln!("narrows: {}: {error}", options.file.display());
+            return exit::BAD_INPUT;
+        }
+    };
+    if options.json {
+        print_json(options, &found);
+    } else {
+        print!("{}", text(&options.file, &found));
+    }
+    match &options.out {
+        Some(out) => write_page(options, &found, out),
+        None => exit::DONE,
+    }
+}
+
+/// Why there is nothing to examine.
+struct Failure {
+    why: String,
+    exit: u8,
+}
+
+/// The packets of a capture, or of a list of times.
+fn packets(options: &Lrd) -> Result<Vec<TimedPacket>, Failure> {
+    let path = &options.file;
+    let failed = |error: io::Error| Failure { why: format!("{}: {error}", path.display()), exit: exit::FAILED };
+    let mut head = [0; 4];
+    let mut file = File::open(path).map_err(failed)?;
+    let read = file.read(&mut head).map_err(failed)?;
+    if is_text(&head[..read]) {
+        return list(options, &file.metadata().map_err(failed)?).map_err(|error| match error {
+            List::Io(error) => failed(error),
+            List::Wrong(why) => Failure { why: format!("{}: {why}", path.display()), exit: exit::BAD_INPUT },
+        });
+    }
+    let wanted =
+        CaptureOptions { filter: options.filter.clone(), max_gap: options.max_gap, ..CaptureOptions::default() };
+    let capture = Capture::read(path, &wanted).map_err(|error| {
+        let exit = if matches!(error, CaptureError::Io { .. }) { exit::FAILED } else { exit::BAD_INPUT };
+        Failure { why: error.to_string(), exit }
+    })?;
+    if let Some(at) = capture.cut_off {
+        eprintln!("narrows: {}: ends in the middle of a packet, at byte {at}; what is before is used", path.display());
+    }
+    let packets = capture.trace.packets();
+    Ok(packets.map(|packet| TimedPacket { time: Time::ZERO + packet.time, bytes: packet.length }).collect())
+}
+
+/// The magic numbers of pcap have bytes that no text has; pcapng's has line ends alone.
+fn is_text(head: &[u8]) -> bool {
+    head != b"\n\r\r\n" && head.iter().all(|byte| byte.is_ascii_graphic() || byte.is_ascii_whitespace())
+}
+
+enum List {
+    Io(io::Error),
+    Wrong(String),
+}
+
+fn list(options: &Lrd, about: &fs::Metadata) -> Result<Vec<TimedPacket>, List> {
+    if options.filter.is_some() {
+        return Err(List::Wrong("a list of times has nothing to filter; leave --filter out".to_owned()));
+    }
+    if about.len() > LONGEST_LIST {
+        let most = count(LONGEST_LIST);
+        return Err(List::Wrong(format!("{} B are too much for a list of times (at most {most} B)", about.len())));
+    }
+    let text = fs::read(&options.file).map_err(List::Io)?;
+    let mut packets = times::read(&text).map_err(|error| List::Wrong(error.to_string()))?;
+    if let Some(longest) = options.max_gap {
+        let (mut before, mut now) = (Time::ZERO, Time::ZERO);
+        for packet in &mut packets {
+            now += packet.time.since(before).min(longest);
+            before = packet.time;
+            packet.time = now;
+        }
+    }
+    Ok(packets)
+}
+
+/// The answer as text.
+fn text(file: &Path, found: &Examination) -> String {
+    let mut text = format!(
+        "{}: {} packets in {}, {} per slot of {}\n",
+        file.display(),
+        count(found.packets),
+        duration(found.span.as_secs_f64()),
+        if found.of_bytes { "bytes" } else { "packets" },
+        found.slot
+    );
+    let _ = write!(text, "\n{:20} {:>11} {:>11}", "Hurst exponent", "slots", "var/mean");
+    for estimator in Estimator::ALL {
+        let _ = write!(text, "  {:>14}", short(estimator));
+    }
+    text.push('\n');
+    for case in &found.cases {
+        let _ = write!(text, "{:20} {:>11} {:>11}", name(case), count(case.slots as u64), digits(case.dispersion));
+        for (_, estimate) in &case.hurst {
+            let _ = write!(text, "  {:>14}", cell(estimate));
+        }
+        text.push('\n');
+    }
+    let refusal = found.cases.iter().flat_map(|case| &case.hurst).find_map(|(_, estimate)| estimate.as_ref().err());
+    if let Some(refusal) = refusal {
+        let _ = writeln!(text, "- there is none: {refusal}");
+    }
+    if found.cases.iter().any(|case| case.hurst.iter().any(|(_, estimate)| bends(estimate))) {
+        text.push_str("* the energies of octaves do not lie on one line: there is no single exponent\n");
+    }
+    text.push_str("Intervals are of 95 %. Whittle's holds for fractional Gaussian noise only.\n");
+
+    let _ = writeln!(
+        text,
+        "\n{:20} {:>14} {:>14} {:>20} {:>8}",
+        "Times between packets", "share of zero", "", "sum of |rho(k)|", "chance"
+    );
+    for case in &found.cases {
+        let all: u64 = case.histogram.iter().sum();
+        let first = case.histogram.first().copied().unwrap_or_default() as f64 / all.max(1) as f64;
+        let last = |sum: &Option<Vec<(u64, f64)>>| sum.as_ref().and_then(|sum| sum.last().copied());
+        let (sum, until) = match last(&case.sum) {
+            Some((lag, sum)) => (digits(sum), format!(" to k = {}", count(lag))),
+            None => ("-".to_owned(), String::new()),
+        };
+        let chance = last(&case.chance).map_or("-".to_owned(), |(_, sum)| digits(sum));
+        let beneath = format!("{:.1} %", 100.0 * first);
+        let _ = writeln!(text, "{:20} {beneath:>14} {:>14} {:>20} {chance:>8}", name(case), "", sum + &until);
+    }
+    let _ = writeln!(
+        text,
+        "Share of zero: up to {}. Chance: the sum for the same gaps in an order that was drawn.",
+        found.bin
+    );
+    text
+}
+
+/// What a case is, with how often.
+fn name(case: &Case) -> String {
+    match (case.instances, case.repetitions) {
+        (1, 1) => case.way.name().to_owned(),
+        (n, 1) | (1, n) => format!("{} x {n}", case.way.name()),
+        (instances, _) => format!("{} x {instances}", case.way.name()),
+    }
+}
+
+fn short(estimator: Estimator) -> &'static str {
+    match estimator {
+        Estimator::AggregatedVariance => "variance-time",
+        other => other.name(),
+    }
+}
+
+/// Whether an estimator found no single power law.
+fn bends(estimate: &Result<Estimate, Refusal>) -> bool {
+    matches!(estimate, Ok(Estimate { is_power_law: Some(false), .. }))
+}
+
+fn cell(estimate: &Result<Estimate, Refusal>) -> String {
+    match estimate {
+        Ok(found) => {
+            let mark = if bends(estimate) { "*" } else { "" };
+            format!("{:.2}{mark} {:.2}-{:.2}", found.hurst, found.low, found.high)
+        }
+        Err(_) => "-".to_owned(),
+    }
+}
+
+fn print_json(options: &Lrd, found: &Examination) {
+    let trace = json!({
+        "file": options.file, "packets": found.packets, "bytes": found.bytes, "span_s": found.span.as_secs_f64(),
+        "slot_s": found.slot.as_secs_f64(), "series": if found.of_bytes { "bytes" } else { "packets" },
+        "bin_s": found.bin.as_secs_f64(), "seed": options.seed,
+    });
+    println!("{trace}");
+    for case in &found.cases {
+        println!("{}", case_json(case));
+    }
+}
+
+fn case_json(case: &Case) -> Value {
+    let estimate = |estimate: &Result<Estimate, Refusal>| match estimate {
+        Ok(found) => json!({
+            "hurst": found.hurst, "low": found.low, "high": found.high, "from_slots": found.from, "to_slots": found.to,
+            "is_power_law": found.is_power_law,
+        }),
+        Err(refusal) => json!({"refused": refusal.to_string()}),
+    };
+    let hurst: serde_json::Map<String, Value> =
+        case.hurst.iter().map(|(estimator, found)| (estimator.name().to_owned(), estimate(found))).collect();
+    json!({
+        "case": case.way.name(), "instances": case.instances, "repetitions": case.repetitions, "slots": case.slots,
+        "dispersion": case.dispersion, "hurst": hurst, "gaps_per_bin": case.histogram,
+        "autocorrelation_sum": case.sum, "autocorrelation_sum_by_chance": case.chance,
+    })
+}
+
+fn write_page(options: &Lrd, found: &Examination, out: &Path) -> u8 {
+    let name = options.file.file_name().unwrap_or(options.file.as_os_str()).to_string_lossy();
+    match measure::write_whole(out, report::self_similarity(&name, found).as_bytes()) {
+        Ok(()) => {
+            if !options.json {
+                println!("page: {}", out.display());
+            }
+            exit::DONE
+        }
+        Err(error) => crate::results::failed(&error),
+    }
+}
