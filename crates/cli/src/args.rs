@@ -1,5 +1,6 @@
 //! The command line.
 
+mod captures;
 mod load;
 mod trace;
 mod upf;
@@ -13,9 +14,9 @@ use link::characters::Framing;
 use netio::port::line::Address;
 use scenario::Jobs;
 
+pub(crate) use captures::{Info, Scale, Scaling, Selection, Verify};
 pub(crate) use load::{Io, Load, Ways};
 pub(crate) use trace::{Lrd, Make, MakeModel, Trace, TraceAction};
-pub(crate) use trace::{Make, MakeModel, Trace, TraceAction};
 pub(crate) use upf::{Network, PacketWay, Upf};
 
 /// Makes the narrow links between edge clouds behave, and proves it.
@@ -424,6 +425,9 @@ pub(crate) struct RohcOptions {
     /// UDP ports that the compressor takes for RTP.
     #[arg(short, long, value_name = "PORT,…", value_delimiter = ',', default_value = "5004")]
     pub(crate) rtp: Vec<u16>,
+    /// The channel's MRRU: the longest unit, in octets, that the decompressor puts together from segments; 0 for none.
+    #[arg(short = 's', long, default_value_t = 0)]
+    pub(crate) mrru: u16,
 }
 
 /// A mode of operation (RFC 3095 4.4).

@@ -177,10 +177,11 @@ impl Head {
 
 /// Bytes that are written at once.
 const CHUNK: usize = 1 << 20;
-/// Frames wait so long for older ones of other taps, so that the file is in order.
-const PATIENCE: Span = Span::from_millis(20);
+/// Frames wait so long for older ones of other taps. A frame that is recorded later than that (its thread was
+/// held up) stands behind younger ones in the file.
+const PATIENCE: Span = Span::from_millis(5);
 /// How often the writer looks.
-const LOOK: Duration = Duration::from_millis(2);
+const LOOK: Duration = Duration::from_millis(1);
 
 /// The thread's work.
 struct Work<W> {
@@ -211,13 +212,15 @@ impl<W: Write> Work<W> {
 
     /// Takes from the rings, oldest frames first.
     fn drain(&mut self, unix: u64, all: bool) -> io::Result<()> {
+        let mut until = 0;
         loop {
-            let now = Instant::now().as_nanos();
-            let filling = self.rings.iter().any(Consumer::is_filling);
             let heads = self.rings.iter_mut().enumerate().filter_map(|(index, ring)| Some((at(ring.peek()?), index)));
             let Some((oldest, index)) = heads.min() else { return Ok(()) };
-            if !all && !filling && now.saturating_sub(oldest) < PATIENCE.as_nanos() {
-                return Ok(());
+            if !all && oldest > until {
+                until = Instant::now().as_nanos().saturating_sub(PATIENCE.as_nanos());
+                if oldest > until && !self.rings.iter().any(Consumer::is_filling) {
+                    return Ok(());
+                }
             }
             self.take(index, unix);
             if self.chunk.len() >= CHUNK - (1 << 17) {

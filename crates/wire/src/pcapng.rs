@@ -90,13 +90,7 @@ pub enum Direction {
 }
 
 /// Begins an enhanced packet block (4.3); options may follow.
-fn enhanced_packet(
-    out: &mut Vec<u8>,
-    interface: Interface,
-    unix_nanos: u64,
-    original_len: u32,
-    bytes: &[u8],
-) -> Block {
+fn enhanced_packet(out: &mut Vec<u8>, interface: Interface, unix_nanos: u64, original_len: u32, bytes: &[u8]) -> Block {
     let block = Block::begin(out, 6);
     out.extend_from_slice(&interface.0.to_le_bytes());
     out.extend_from_slice(&((unix_nanos >> 32) as u32).to_le_bytes());

@@ -4,9 +4,10 @@
 //!
 //! - `rate`: packets a second that reach the peer, in turns (`length` 1400 and 146, `rounds` 5, `seconds` 2): the
 //!   same frames handed over again and again untouched (`bare`), each frame written, stamped and counted
-//!   (`generator`), the same by a packet socket (`sendmmsg`), `tcpreplay --topspeed` and `trafgen`.
+//!   (`generator`), the same by a packet socket (`sendmmsg`), the first of the two with a thread that reads and
+//!   counts all that arrives (`received`), `tcpreplay --topspeed` and `trafgen`.
 //! - `replay`: packets at bursty times, from when they should be sent to the kernel's stamp at the peer
-//!   (`packets` 60000, `seconds` 2, `rounds` 3), beside `tcpreplay`.
+//!   (`packets` 60000, `seconds` 2, `rounds` 3, `realtime` false), beside `tcpreplay`.
 //! - `capture`: what recording every frame costs the sender (`length` 1400, `rounds` 5, `seconds` 2).
 //!
 //! Without a name all run. Other load on the machine shows in the figures: they are printed with their spread.

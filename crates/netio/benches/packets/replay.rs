@@ -46,7 +46,7 @@ fn trace(packets: usize, length: Span) -> Vec<Planned> {
 
 pub(crate) fn replay(settings: &Settings) {
     let (packets, seconds) = (settings.get("packets", 60_000usize), settings.get("seconds", 2u64));
-    let rounds = settings.get("rounds", 3usize);
+    let (rounds, real_time) = (settings.get("rounds", 3usize), settings.get("realtime", false));
     let trace = trace(packets, Span::from_secs(seconds));
     println!(
         "\nreplay: {packets} packets over {}, from when they are due to the kernel's stamp at the peer",
@@ -60,7 +60,7 @@ pub(crate) fn replay(settings: &Settings) {
         let begin = epoch.time() + Span::from_millis(100);
         let mut account = None;
         let stamps = stamps(&mut receive, packets, || {
-            account = Some(send(&mut transmit, &trace, epoch, begin));
+            account = Some(send(&mut transmit, &trace, epoch, begin, real_time));
         });
         let late = |at: Instant, planned: &Planned| {
             let due = epoch.instant(begin + planned.at.since(Time::ZERO));
@@ -95,8 +95,10 @@ pub(crate) fn replay(settings: &Settings) {
     }
 }
 
-fn send(transmit: &mut Transmit, trace: &[Planned], epoch: Epoch, begin: Time) -> pacer::Account {
-    let mut pacer = Pacer::new(epoch, None, pacer::Options::default()).unwrap();
+fn send(transmit: &mut Transmit, trace: &[Planned], epoch: Epoch, begin: Time, real_time: bool) -> pacer::Account {
+    let options = pacer::Options { real_time, ..pacer::Options::default() };
+    let mut pacer = Pacer::new(epoch, None, options).unwrap();
+    assert_eq!(pacer.is_real_time(), real_time, "real-time priority needs real root");
     let due = |planned: &Planned| begin + planned.at.since(Time::ZERO);
     let mut next = 0;
     while let Some(first) = trace.get(next) {
@@ -114,7 +116,7 @@ fn send(transmit: &mut Transmit, trace: &[Planned], epoch: Epoch, begin: Time) -
 }
 
 /// When the kernel got each frame that came in until `send` was done.
-fn stamps(receive: &mut Receive, packets: usize, send: impl FnOnce()) -> Vec<Option<Instant>> {
+fn stamps(receive: &mut Receive, packets: usize, send: impl FnOnce() + Send) -> Vec<Option<Instant>> {
     let mut stamps = vec![None; packets];
     let done = AtomicBool::new(false);
     std::thread::scope(|scope| {
@@ -134,7 +136,8 @@ fn stamps(receive: &mut Receive, packets: usize, send: impl FnOnce()) -> Vec<Opt
                 }
             }
         });
-        send();
+        // On a thread of its own, whose priority and processor end with it.
+        scope.spawn(send).join().unwrap();
         done.store(true, Ordering::Release);
     });
     stamps

@@ -15,7 +15,7 @@ const WRAP: u64 = u64::MAX;
 /// Makes a ring of `size` bytes.
 pub(super) fn ring(size: usize) -> io::Result<(Producer, Consumer)> {
     let size = size.next_power_of_two().max(1 << 16);
-    let memory = Mapping::anonymous(size)?;
+    let memory = Mapping::anonymous_large(size)?;
     let shared = Arc::new(Shared { memory, size, written: Apart(AtomicU64::new(0)), read: Apart(AtomicU64::new(0)) });
     Ok((Producer { shared: Arc::clone(&shared), written: 0, read: 0 }, Consumer { shared, read: 0 }))
 }

@@ -65,7 +65,7 @@ impl Receive {
     /// time. What `take` writes into a frame goes nowhere. Never waits.
     pub fn receive(&mut self, limit: usize, mut take: impl FnMut(&mut [u8], Instant)) -> Received {
         let mut received = Received { more: true, ..Received::default() };
-        let Self { socket, ring, space, pool, cut, .. } = self;
+        let Self { socket, ring, space, pool, cut, dropped: lost } = self;
         // Read once a call: the clocks' readings would cost as much as the frames.
         let mut epoch = None;
         for _ in 0..limit {
@@ -74,8 +74,10 @@ impl Receive {
                 break;
             };
             let at = Instant::stamped(slot.stamp(), epoch.get_or_insert_with(Epoch::now));
+            let is_cut_off = slot.is_cut_off();
             let frame = if slot.is_queued() { take_queued(socket, space) } else { slot.frame(space) };
             match frame {
+                None if is_cut_off => *lost += 1,
                 None => received.malformed += 1,
                 Some((VnetHeader { gso: None, checksum, .. }, frame)) => {
                     if let Checksum::Partial { start, offset } = checksum {
@@ -105,7 +107,8 @@ impl Receive {
         wait_readable([self.socket.as_fd()], timeout);
     }
 
-    /// Frames the kernel dropped since the interface was opened because the ring was full.
+    /// Frames the kernel dropped since the interface was opened because the ring was full, and super-frames
+    /// (each counts as one) because the socket's buffer was.
     ///
     /// # Errors
     ///

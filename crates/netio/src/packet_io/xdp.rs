@@ -64,9 +64,11 @@ impl Socket {
             tx_metadata_len: 0,
         };
         set(&socket, libc::XDP_UMEM_REG, &register).map_err(|source| {
-            let locked = source.raw_os_error() == Some(libc::ENOBUFS);
-            let hint = if locked { " (raise the limit of locked memory, `ulimit -l`)" } else { "" };
-            failed(&format!("share memory{hint} with"))(source)
+            let source = match source.raw_os_error() {
+                Some(libc::ENOBUFS) => io::Error::other("no more memory may be locked (raise the limit, `ulimit -l`)"),
+                _ => source,
+            };
+            failed("share memory with")(source)
         })?;
         // The fill ring is for receiving, and demanded all the same.
         for ring in [libc::XDP_UMEM_FILL_RING, libc::XDP_UMEM_COMPLETION_RING, libc::XDP_TX_RING] {

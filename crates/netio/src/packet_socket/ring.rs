@@ -96,13 +96,18 @@ impl Slot<'_> {
         self.header.tp_status & libc::TP_STATUS_COPY != 0
     }
 
+    /// Whether the frame did not fit, so that its end is missing here.
+    pub(crate) fn is_cut_off(&self) -> bool {
+        self.header.tp_snaplen < self.header.tp_len
+    }
+
     /// The frame and what is known of it; `None` if it was truncated or makes no sense. A VLAN tag,
     /// which the kernel takes out, is put back in, for which the frame is copied to `space`.
     pub(crate) fn frame<'b>(&'b mut self, space: &'b mut [u8]) -> Option<(VnetHeader, &'b mut [u8])> {
         let Self { header, body, .. } = self;
         let start = usize::from(header.tp_mac).checked_sub(BODY)?;
         let length = header.tp_len as usize;
-        if header.tp_snaplen as usize != length {
+        if header.tp_snaplen != header.tp_len {
             return None;
         }
         let vnet = body.get(start.checked_sub(VNET_HEADER_LEN)?..start)?;
