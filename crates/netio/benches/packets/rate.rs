@@ -141,21 +141,35 @@ pub(crate) fn rate(settings: &Settings) {
     };
     for length in lengths {
         println!("\nrate: {length}-byte frames over a veth pair, {rounds} rounds of {seconds} s each");
-        let mut results: Vec<(&str, Vec<f64>)> = Vec::new();
+        let mut results: Vec<(&str, Vec<Measured>)> = Vec::new();
         for _ in 0..rounds {
-            for (name, rate) in round(length, seconds) {
+            for (name, measured) in round(length, seconds) {
                 match results.iter_mut().find(|(known, _)| *known == name) {
-                    Some((_, rates)) => rates.push(rate),
-                    None => results.push((name, vec![rate])),
+                    Some((_, of_rounds)) => of_rounds.push(measured),
+                    None => results.push((name, vec![measured])),
                 }
             }
         }
-        let bare = results[0].1.clone();
-        for (name, rates) in &results {
+        let bare: Vec<f64> = results[0].1.iter().map(|measured| measured.rate).collect();
+        for (name, measured) in &results {
+            let rates: Vec<f64> = measured.iter().map(|measured| measured.rate).collect();
             let ratios: Vec<f64> = rates.iter().zip(&bare).map(|(rate, bare)| rate / bare).collect();
-            println!("  {name:<10} {}; of bare: {}", spread(rates, 1e6, "Mpps"), spread(&ratios, 1.0, "times"));
+            println!("  {name:<10} {}; of bare: {}", spread(&rates, 1e6, "Mpps"), spread(&ratios, 1.0, "times"));
+            let cost: Vec<f64> = measured.iter().filter_map(|measured| measured.cost).collect();
+            if !cost.is_empty() {
+                println!("  {:<10} {}", "", spread(&cost, 1.0, "ns of the sender's time each"));
+            }
         }
     }
+}
+
+/// What a round brought.
+struct Measured {
+    /// Packets a second.
+    rate: f64,
+    /// Nanoseconds of processor time that one takes the sender, the kernel's part included: on a busy machine the
+    /// steadier figure.
+    cost: Option<f64>,
 }
 
 /// A file that is not kept.
@@ -216,9 +230,10 @@ fn thread_time() -> u64 {
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
-fn round(length: usize, seconds: u64) -> Vec<(&'static str, f64)> {
+fn round(length: usize, seconds: u64) -> Vec<(&'static str, Measured)> {
     let [left, right] = pair();
     let mut rates = Vec::new();
+    let counted = |rate| Measured { rate, cost: None };
     for (name, choice) in [
         ("bare", Choice::AfXdp),
         ("generator", Choice::AfXdp),
@@ -226,23 +241,30 @@ fn round(length: usize, seconds: u64) -> Vec<(&'static str, f64)> {
         ("segmented", Choice::AfPacketSegmented),
     ] {
         let mut transmit = transmit(&left, choice);
-        let rate = received(&right, seconds, |stop| {
+        let (mut cost, mut taken) = (None, 0.0);
+        let counted = received(&right, seconds, |stop| {
+            let (begin, used) = (Instant::now(), thread_time());
             if name == "bare" {
                 bare(&mut transmit, length, stop);
             } else {
                 generator(&mut transmit, length, stop, |_, _| {});
             }
+            let sent = transmit.sent().frames as f64;
+            taken = sent / begin.elapsed().as_secs_f64();
+            cost = Some((thread_time() - used) as f64 / sent);
         });
-        rates.push((name, rate));
+        // The interface counts a super-frame as one.
+        let rate = if choice == Choice::AfPacketSegmented { taken } else { counted };
+        rates.push((name, Measured { rate, cost }));
     }
-    rates.push(("received", receiver(&left, &right, length, seconds)));
+    rates.push(("received", counted(receiver(&left, &right, length, seconds))));
     let directory = Directory::new();
     let frames: Vec<Vec<u8>> = (0..FLOWS).map(|flow| frame(length, flow)).collect();
     if peers::is_there("tcpreplay") {
         let capture = peers::pcap((0..1000).map(|n| (n as u64 * 1000, &frames[n % FLOWS][..])));
         let capture = directory.file("rate.pcap", &capture);
         let run = peers::tcpreplay_topspeed(&left, &capture, seconds + 2);
-        rates.push(("tcpreplay", received(&right, seconds, |_| drop(run.until(seconds)))));
+        rates.push(("tcpreplay", counted(received(&right, seconds, |_| drop(run.until(seconds))))));
     } else {
         println!("  skipped: tcpreplay (Debian: apt-get install tcpreplay)");
     }
@@ -250,7 +272,7 @@ fn round(length: usize, seconds: u64) -> Vec<(&'static str, f64)> {
         let bytes: Vec<String> = frames[0].iter().map(ToString::to_string).collect();
         let config = directory.file("rate.cfg", format!("{{ {} }}\n", bytes.join(", ")).as_bytes());
         let run = peers::trafgen(&left, &config);
-        rates.push(("trafgen", received(&right, seconds, |_| drop(run.until(seconds)))));
+        rates.push(("trafgen", counted(received(&right, seconds, |_| drop(run.until(seconds))))));
     } else {
         println!("  skipped: trafgen (Debian: apt-get install netsniff-ng)");
     }
