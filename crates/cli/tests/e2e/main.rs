@@ -21,3 +21,4 @@ mod rohc;
 mod run;
 mod simulated;
 mod tools;
+mod upf;
