@@ -21,4 +21,5 @@ mod rohc;
 mod run;
 mod simulated;
 mod tools;
+mod traces;
 mod upf;
