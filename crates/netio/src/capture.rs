@@ -38,10 +38,11 @@ impl Default for Options {
     }
 }
 
-/// A capture that is being written.
+/// A capture that is being written. Dropping it ends it as [`Self::finish`] does, and nobody learns of errors.
 #[derive(Debug)]
 pub struct Capture {
-    thread: JoinHandle<io::Result<Written>>,
+    /// There until the end.
+    thread: Option<JoinHandle<io::Result<Written>>>,
     shared: Arc<Shared>,
 }
 
@@ -101,7 +102,7 @@ impl Capture {
         let work = Work { out, writer, interfaces, rings, chunk: start, written, limit: options.limit };
         let theirs = Arc::clone(&shared);
         let thread = std::thread::Builder::new().name("capture".into()).spawn(move || work.run(&theirs))?;
-        Ok((Self { thread, shared }, producers))
+        Ok((Self { thread: Some(thread), shared }, producers))
     }
 
     /// Frames left out so far because the writer could not keep up.
@@ -116,12 +117,23 @@ impl Capture {
     ///
     /// If the file could not be written, now or before: the disk is full, for instance. What was written until
     /// then can be read.
-    pub fn finish(self) -> io::Result<Written> {
+    pub fn finish(mut self) -> io::Result<Written> {
+        self.end()
+    }
+
+    fn end(&mut self) -> io::Result<Written> {
         self.shared.stop.store(true, Ordering::Release);
-        self.thread.thread().unpark();
-        let mut written = self.thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
-        written.overflowed = self.shared.overflowed.load(Ordering::Relaxed);
+        let Some(thread) = self.thread.take() else { return Ok(Written::default()) };
+        thread.thread().unpark();
+        let mut written = thread.join().unwrap_or_else(|_| Err(io::Error::other("the writing thread panicked")))?;
+        written.overflowed = self.overflowed();
         Ok(written)
+    }
+}
+
+impl Drop for Capture {
+    fn drop(&mut self) {
+        let _ = self.end();
     }
 }
 
