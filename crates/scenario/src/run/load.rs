@@ -380,7 +380,6 @@ impl<'a> Rig<'a> {
         let mark = Random::stream(plan.seed, "mark").bits() as u32 ^ Epoch::now().time().as_nanos() as u32;
         let names: Vec<String> = population.groups().iter().map(|group| group.name.clone()).collect();
         let groups = names.len();
-        let epoch = Epoch::now();
         let end = part.start + part.lasts;
         let grid = Grid { start: part.start, per_second: plan.samples_per_second };
         let (capture, mut taps) = match folder.filter(|_| plan.capture) {
@@ -405,8 +404,13 @@ impl<'a> Rig<'a> {
         let (rows, inbox) = mpsc::channel();
         let (retunnel, tunnels) = mpsc::channel();
         let (stop_sending, stop_listening) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
+        let generator = Generator::new(wires, sources, end);
+        let [n6_receiver, n3_receiver] = [Direction::Uplink, Direction::Downlink]
+            .map(|direction| (direction, Receiver::new(population.clone(), direction, mark)));
+        // Time begins when all that takes time is done.
+        let epoch = Epoch::now();
         let sender = Sender {
-            generator: Generator::new(wires, sources, end),
+            generator,
             ports: [n3.transmit, n6.transmit],
             epoch,
             grid,

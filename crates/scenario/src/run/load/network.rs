@@ -56,6 +56,8 @@ pub(super) struct Port {
     pub(super) halves: Option<Halves>,
     /// The UPF, or the router before it.
     pub(super) gateway: IpAddr,
+    /// A further address of it that is asked for, so that it knows us by ours of that version.
+    pub(super) also: Option<IpAddr>,
     pub(super) choice: String,
     pub(super) mtu: u32,
     pub(super) mac: Mac,
@@ -138,17 +140,21 @@ impl Port {
         let neighbours = Neighbours::new(mac, own.chain(others.iter().copied()).collect());
         let name = interface.to_owned();
         let halves = Some(Halves { transmit, receive, answers, neighbours });
-        Ok(Self { name, halves, gateway, choice: chosen, mtu, mac })
+        Ok(Self { name, halves, gateway, also: None, choice: chosen, mtu, mac })
     }
 
     /// Asks for the next hop until it answers, or was asked in vain.
     fn find_gateway(&mut self, line: &'static str) -> Result<Mac, LoadError> {
         let epoch = Epoch::now();
-        let Self { halves: Some(halves), gateway, .. } = self else { return Err(LoadError::Interrupted) };
+        let Self { halves: Some(halves), gateway, also, .. } = self else { return Err(LoadError::Interrupted) };
         let Halves { transmit, receive, neighbours, .. } = halves;
-        neighbours.want(Time::ZERO, *gateway);
+        for address in [*gateway].into_iter().chain(*also) {
+            neighbours.want(Time::ZERO, address);
+        }
         loop {
-            if let Some(mac) = neighbours.find(*gateway) {
+            if let Some(mac) =
+                neighbours.find(*gateway).filter(|_| also.is_none_or(|also| neighbours.find(also).is_some()))
+            {
                 return Ok(mac);
             }
             let now = epoch.time();
@@ -223,7 +229,8 @@ fn own(plan: &LoadPlan, choice: Choice) -> Result<Network, LoadError> {
     let n4 = ours.run(|| control_socket(SMF.into()))??;
     let pdns = data_networks(&plan.population);
     let n3 = Port::open(Some(&ours), "n3", vec![GNB.into()], &[], UPF_N3.into(), choice)?;
-    let n6 = Port::open(Some(&ours), "n6", vec![ROUTER.into(), ROUTER_6.into()], &pdns, UPF_N6.into(), choice)?;
+    let mut n6 = Port::open(Some(&ours), "n6", vec![ROUTER.into(), ROUTER_6.into()], &pdns, UPF_N6.into(), choice)?;
+    n6.also = Some(UPF_N6_6.into());
     let peer = SocketAddr::new(UPF_N4.into(), PFCP_PORT);
     Ok(Network { n3, n6, n4, peer, smf: SMF.into(), gnb: GNB.into(), own: Some(OwnUpf { stop, thread }) })
 }
