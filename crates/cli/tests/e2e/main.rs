@@ -12,6 +12,7 @@ mod families;
 mod faults;
 mod input;
 mod link;
+mod load;
 mod measured;
 mod narrowband;
 mod probe;
