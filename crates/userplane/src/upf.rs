@@ -6,13 +6,13 @@
 //!
 //! ```
 //! use engine::{Random, Time};
-//! use userplane::upf::{Config, HEADROOM, Interface, Side, Upf, Verdict};
+//! use userplane::upf::{Config, HEADROOM, Interface, Reason, Side, Upf, Verdict};
 //!
 //! let interface = |n: u8| Interface::new([2, 0, 0, 0, 0, n], ([10, 0, n, 1].into(), 24));
 //! let mut upf = Upf::new(Config::new(interface(3), interface(4), interface(6)), Random::stream(1, "upf"));
 //! let mut buffer = [0; HEADROOM + 60];
 //! let verdict = upf.handle(Time::ZERO, Side::N6, &mut buffer, HEADROOM..HEADROOM + 60);
-//! assert!(matches!(verdict, Verdict::Drop(reason) if reason.name() == "not a whole IP packet"));
+//! assert_eq!(verdict, Verdict::Drop(Reason::OtherStation));
 //! ```
 
 mod control;
