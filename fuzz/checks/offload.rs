@@ -2,7 +2,7 @@
 //! is cut and coalesced is cut the same again.
 
 use engine::Pool;
-use netio::offload::{VNET_HEADER_LEN, VnetHeader, complete, cut, run};
+use netio::offload::{VNET_HEADER_LEN, VnetHeader, complete, cut, datagram_run, run};
 
 /// `data` as a header with its frame behind it.
 pub(crate) fn offload(data: &[u8]) {
@@ -26,5 +26,19 @@ pub(crate) fn offload(data: &[u8]) {
     for packet in &mut packets {
         complete(packet);
         assert_eq!(run(std::slice::from_ref(packet)).packets, 1);
+    }
+    let mut rest = &packets[..];
+    while !rest.is_empty() {
+        let Some(joint) = datagram_run(rest.len(), |number| &rest[number].bytes) else {
+            rest = &rest[1..];
+            continue;
+        };
+        let (these, others) = rest.split_at(joint.packets);
+        let mut whole = joint.headers().to_vec();
+        these.iter().for_each(|packet| whole.extend(&packet.bytes[joint.headers().len()..]));
+        let mut again = Vec::new();
+        cut(&joint.vnet, &whole, &mut pool, &mut again).expect("what was joined can be cut");
+        assert!(again.iter().map(|packet| packet.bytes.len()).eq(these.iter().map(|packet| packet.bytes.len())));
+        rest = others;
     }
 }

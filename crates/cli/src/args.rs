@@ -1,6 +1,8 @@
 //! The command line.
 
+mod captures;
 mod trace;
+mod upf;
 
 use std::num::{NonZeroU32, NonZeroUsize};
 use std::path::PathBuf;
@@ -11,7 +13,9 @@ use link::characters::Framing;
 use netio::port::line::Address;
 use scenario::Jobs;
 
+pub(crate) use captures::{Info, Scale, Scaling, Selection, Verify};
 pub(crate) use trace::{Lrd, Make, MakeModel, Trace, TraceAction};
+pub(crate) use upf::{Network, PacketWay, Upf};
 
 /// Makes the narrow links between edge clouds behave, and proves it.
 ///
@@ -37,6 +41,7 @@ pub(crate) enum Command {
     Probe(Probe),
     Rohc(Rohc),
     Trace(Trace),
+    Upf(Upf),
     /// Print a completion script for a shell.
     Completions {
         /// The shell.
@@ -417,6 +422,9 @@ pub(crate) struct RohcOptions {
     /// UDP ports that the compressor takes for RTP.
     #[arg(short, long, value_name = "PORT,…", value_delimiter = ',', default_value = "5004")]
     pub(crate) rtp: Vec<u16>,
+    /// The channel's MRRU: the longest unit, in octets, that the decompressor puts together from segments; 0 for none.
+    #[arg(short = 's', long, default_value_t = 0)]
+    pub(crate) mrru: u16,
 }
 
 /// A mode of operation (RFC 3095 4.4).

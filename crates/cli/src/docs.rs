@@ -104,6 +104,7 @@ fn commands_mean_what_the_program_takes() {
             | Command::Probe(_)
             | Command::Rohc(_)
             | Command::Trace(_)
+            | Command::Upf(_)
             | Command::Completions { .. }
             | Command::Man { .. } => {}
         }

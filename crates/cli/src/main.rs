@@ -15,6 +15,7 @@ mod rohc;
 mod run;
 mod show;
 mod trace;
+mod upf;
 
 use std::process::ExitCode;
 
@@ -49,6 +50,7 @@ fn main() -> ExitCode {
         Command::Probe(options) => probe::probe(&options),
         Command::Rohc(options) => rohc::rohc(&options),
         Command::Trace(options) => trace::trace(&options),
+        Command::Upf(options) => upf::upf(&options),
         Command::Completions { shell } => show::completions(shell),
         Command::Man { dir } => show::man(&dir),
     };

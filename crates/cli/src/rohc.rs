@@ -67,6 +67,12 @@ trait End {
     fn left_behind(&mut self, found: &mut Vec<u8>, to_carry: &mut Vec<u8>);
 }
 
+/// What headers may grow by at most when they are sent whole (IR), with room to spare.
+const GROWTH: usize = 64;
+
+/// The longest packet whose result is sure to fit a record.
+const LONGEST: usize = u16::MAX as usize - GROWTH;
+
 struct Compressing(Compressor);
 
 impl Compressing {
@@ -83,6 +89,11 @@ impl Compressing {
 
 impl End for Compressing {
     fn packet(&mut self, now: Duration, packet: &[u8], out: &mut Vec<u8>) -> Result<(), String> {
+        // Compressed and then not handed out, it would be a lost packet that the context rests on.
+        if packet.len() > LONGEST {
+            let have = packet.len();
+            return Err(format!("the packet has {have} octets: up to {LONGEST} have results that fit a record"));
+        }
         self.0.compress(now, packet, out).map(drop).map_err(|error| error.to_string())
     }
 
@@ -106,6 +117,7 @@ impl Decompressing {
             max_cid: options.max_cid,
             profiles: profiles(options),
             mode,
+            mrru: options.mrru,
             ..DecompressorConfig::default()
         };
         Self(Decompressor::new(config))
@@ -231,4 +243,45 @@ fn write(output: &mut impl Write, kind: u8, body: &[u8]) -> io::Result<()> {
     output.write_all(&length.to_be_bytes())?;
     output.write_all(&[kind])?;
     output.write_all(body)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn options() -> RohcOptions {
+        RohcOptions { profiles: Vec::new(), max_cid: 15, mode: RohcMode::O, rtp: vec![5004], mrru: 0 }
+    }
+
+    fn record(kind: u8, body: &[u8]) -> Vec<u8> {
+        [&(body.len() as u16).to_be_bytes()[..], &[kind], body].concat()
+    }
+
+    /// An IPv6 packet of a protocol that has no profile of its own, with this many octets in all.
+    fn packet(length: usize) -> Vec<u8> {
+        let mut packet = vec![0x60, 0, 0, 0, 0, 0, 132, 64];
+        packet[4..6].copy_from_slice(&((length - 40) as u16).to_be_bytes());
+        packet.resize(length, 7);
+        packet
+    }
+
+    fn answers(packets: &[Vec<u8>]) -> Vec<u8> {
+        let input: Vec<u8> = packets.iter().flat_map(|packet| record(b'P', packet)).collect();
+        let mut output = Vec::new();
+        converse(input.as_slice(), &mut output, &mut Compressing::new(&options())).unwrap();
+        output
+    }
+
+    #[test]
+    fn a_packet_too_long_for_a_record_leaves_the_compressor_alone() {
+        let short = [packet(100), packet(100)];
+        let alone = answers(&short);
+        for length in [LONGEST + 1, usize::from(u16::MAX)] {
+            let both = answers(&[&[packet(length)], &short[..]].concat());
+            assert_eq!(both[2], b'E');
+            assert!(both.ends_with(&alone));
+        }
+        let longest = answers(&[packet(LONGEST)]);
+        assert_eq!(longest[2], b'P');
+    }
 }

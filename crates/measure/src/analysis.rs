@@ -15,7 +15,7 @@ pub use health::{Dropped, HealthSummary};
 
 use serde::Serialize;
 
-use crate::Recording;
+use crate::{Clock, Recording};
 
 /// The outcome of a judgement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -36,6 +36,8 @@ pub struct Analysis<'a> {
     pub groups: Vec<Group<'a>>,
     /// The expectations, in the study's order.
     pub expectations: Vec<Held>,
+    /// How many more there are, of runs of the other kind (virtual or real).
+    pub elsewhere: usize,
     /// The findings, in the study's order.
     pub findings: Vec<Found>,
     /// How the machine kept up.
@@ -48,11 +50,14 @@ impl<'a> Analysis<'a> {
     pub fn of(recording: &'a Recording) -> Self {
         let groups = group::groups(recording);
         let study = &recording.outline.study;
-        let expectations = study.expectations.iter().map(|e| expectation::judge(e, &groups)).collect();
+        let health = health::summary(recording, &groups);
+        let clock = if health.virtual_time { Clock::Virtual } else { Clock::Real };
+        let here = study.expectations.iter().filter(|e| e.only.is_none_or(|only| only == clock));
+        let expectations: Vec<_> = here.map(|e| expectation::judge(e, &groups)).collect();
+        let elsewhere = study.expectations.len() - expectations.len();
         let seed = recording.outline.seed;
         let findings = study.findings.iter().map(|f| finding::find(f, &groups, study, seed)).collect();
-        let health = health::summary(recording, &groups);
-        Self { groups, expectations, findings, health }
+        Self { groups, expectations, elsewhere, findings, health }
     }
 
     /// The verdict on all expectations: fails if one fails, else not judged if one is not judged.

@@ -32,4 +32,4 @@ pub use record::{
 };
 pub use recorder::{Recorder, write_whole};
 pub use recording::Recording;
-pub use study::{Axis, Curve, Expectation, Figure, Finding, Panel, Relation, Rule, Scalar, Selection, Study};
+pub use study::{Axis, Clock, Curve, Expectation, Figure, Finding, Panel, Relation, Rule, Scalar, Selection, Study};

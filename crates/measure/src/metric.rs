@@ -61,6 +61,8 @@ pub enum Metric {
     TransferTime,
     /// Difference of the arrivals of a pair's packets (packet pairs; each by itself).
     Separation,
+    /// Rate that a pair by itself would tell: its size over its separation.
+    SizeRate,
 }
 
 /// The unit a metric is kept in.
@@ -78,7 +80,7 @@ pub enum Unit {
 
 impl Metric {
     /// Every metric, in the order of documentation.
-    pub const ALL: [Self; 26] = [
+    pub const ALL: [Self; 27] = [
         Self::Goodput,
         Self::Share,
         Self::Loss,
@@ -105,6 +107,7 @@ impl Metric {
         Self::CallSuccess,
         Self::TransferTime,
         Self::Separation,
+        Self::SizeRate,
     ];
 
     /// The name in scenario files.
@@ -131,6 +134,7 @@ impl Metric {
             Self::Header => "header",
             Self::PairAgreement => "pair-agreement",
             Self::Separation => "separation",
+            Self::SizeRate => "size-rate",
             Self::JitterP99 => "jitter-p99",
             Self::Rating => "rating",
             Self::PairRate => "pair-rate",
@@ -165,6 +169,7 @@ impl Metric {
             Self::Header => "header_mean_bytes",
             Self::PairAgreement => "pair_agreement_ratio",
             Self::Separation => "separation_s",
+            Self::SizeRate => "size_rate_bit_s",
             Self::JitterP99 => "jitter_p99_s",
             Self::Rating => "rating",
             Self::PairRate => "pair_rate_bit_s",
@@ -178,7 +183,7 @@ impl Metric {
     #[must_use]
     pub const fn unit(self) -> Unit {
         match self {
-            Self::Goodput | Self::PairRate => Unit::BitPerSecond,
+            Self::Goodput | Self::PairRate | Self::SizeRate => Unit::BitPerSecond,
             Self::Share
             | Self::Loss
             | Self::CallSuccess
@@ -238,7 +243,7 @@ impl Metric {
                 Some(flow.pairs.as_ref()?.rate_bit_s / (adapter.efficiency()? * adapter.left_bit_s()?))
             }
             // Its packets have one each.
-            Self::Separation => None,
+            Self::Separation | Self::SizeRate => None,
         }
     }
 
@@ -247,13 +252,14 @@ impl Metric {
         [Self::Goodput, Self::Loss, Self::DelayP50, Self::Jitter, Self::RttP50, Self::Retransmits];
 
     /// The metrics that a packet has of its own.
-    pub const BY_PACKET: [Self; 1] = [Self::Separation];
+    pub const BY_PACKET: [Self; 2] = [Self::Separation, Self::SizeRate];
 
     /// The metric's value for a packet, if it is one of [`BY_PACKET`](Self::BY_PACKET).
     #[must_use]
     pub fn of_packet(self, packet: &PacketPoint) -> Option<f64> {
         match self {
             Self::Separation => packet.separation_s,
+            Self::SizeRate => packet.separation_s.map(|apart| packet.bytes as f64 * 8.0 / apart),
             _ => None,
         }
     }

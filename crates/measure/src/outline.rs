@@ -1,5 +1,6 @@
 //! What this crate reads of `plan.json`: what was asked, not how it was built.
 
+use engine::Span;
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -51,6 +52,12 @@ pub struct OutlineCell {
     pub coordinates: Vec<(String, Scalar)>,
     /// Its flows' names.
     pub flows: Vec<OutlineFlow>,
+    /// Measured time.
+    #[serde(default)]
+    pub duration: Span,
+    /// Length of an interval.
+    #[serde(default)]
+    pub interval: Span,
 }
 
 /// A flow of a cell of the plan.

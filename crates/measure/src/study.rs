@@ -57,6 +57,19 @@ pub struct Expectation {
     pub bound: f64,
     /// The comparison and bound as written.
     pub text: String,
+    /// In which runs it is judged; in all if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub only: Option<Clock>,
+}
+
+/// How the time of a run passes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Clock {
+    /// By the clock on the wall.
+    Real,
+    /// As fast as it goes.
+    Virtual,
 }
 
 /// A comparison.

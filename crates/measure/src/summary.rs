@@ -212,6 +212,17 @@ fn expectations(out: &mut String, width: usize, analysis: &Analysis) {
         with(Verdict::NotJudged)
     );
     line(out, width, 1, &total);
+    if let Some(more) = elsewhere(analysis) {
+        line(out, width, 1, &more);
+    }
+}
+
+/// What is said of expectations that are of the other kind of run.
+#[must_use]
+pub fn elsewhere(analysis: &Analysis) -> Option<String> {
+    let (there, how) = if analysis.health.virtual_time { ("real", "without") } else { ("virtual", "with") };
+    (analysis.elsewhere > 0)
+        .then(|| format!("{} more are judged in {there} time alone ({how} --virtual)", analysis.elsewhere))
 }
 
 fn verdict_word(verdict: Verdict) -> &'static str {

@@ -165,6 +165,7 @@ fn packet_line(cell: &CellRecord, flow: &FlowRecord, point: &PacketPoint) -> Lin
         .maybe("delay_s", point.delay_s)
         .maybe("jitter_s", point.jitter_s)
         .maybe("separation_s", point.separation_s)
+        .maybe(Metric::SizeRate.column(), Metric::SizeRate.of_packet(point))
 }
 
 fn link_line(cell: &CellRecord, pipe: &PipeRecord) -> Line {

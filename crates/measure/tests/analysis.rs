@@ -18,7 +18,7 @@ fn recording(name: &str, wish: &Wish) -> Recording {
 }
 
 fn goodput(relation: Relation, bound: f64, select: Selection) -> Expectation {
-    Expectation { that: Metric::Goodput, select, against: None, relation, bound, text: String::new() }
+    Expectation { that: Metric::Goodput, select, against: None, relation, bound, text: String::new(), only: None }
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 use engine::Span;
 use netio::clock::Instant;
 use netio::packet_io::{Choice, Options, PacketIo, Receive};
-use wire::checksum::Sum;
+use wire::checksum::{Sum, checksum};
 
 use crate::SKIPPED;
 use crate::common::wait_for;
@@ -16,8 +16,12 @@ pub(crate) fn check(name: &str) -> Option<i32> {
         "frames-af-xdp" => frames(Choice::AfXdp),
         "frames-af-packet" => frames(Choice::AfPacket),
         "frames-auto" => frames(Choice::Auto),
+        "frames-segmented" => frames(Choice::AfPacketSegmented),
+        "datagrams-segmented" => datagrams_segmented(),
         "interface-down" => interface_down(),
         "frames-of-a-stack" => frames_of_a_stack(),
+        "opened-again" => opened_again(),
+        "no-locked-memory" => no_locked_memory(),
         _ => return None,
     })
 }
@@ -85,6 +89,58 @@ fn frames(choice: Choice) -> i32 {
     0
 }
 
+/// Datagrams that travel as super-frames come in as they were.
+fn datagrams_segmented() -> i32 {
+    const DATAGRAMS: u16 = 20_000;
+    let [left, right] = pair();
+    let options = Options { choice: Choice::AfPacketSegmented, ..Options::default() };
+    let (mut transmit, _) = PacketIo::open_in(&left, "a", &options).unwrap().split();
+    let (_, mut receive) = PacketIo::open_in(&right, "b", &options).unwrap().split();
+    let (mut sent, mut next) = (0, 0);
+    while next < DATAGRAMS {
+        // Most of one length; one in a hundred is shorter, one in a thousand of another flow.
+        while sent < DATAGRAMS && sent < next + 64 {
+            let Some(slot) = transmit.slot() else { break };
+            let datagram = datagram(sent);
+            slot.frame[..datagram.len()].copy_from_slice(&datagram);
+            transmit.commit(0..datagram.len());
+            sent += 1;
+        }
+        transmit.flush();
+        receive.wait(Span::from_secs(5));
+        let before = next;
+        let received = receive.receive(1024, |frame, _| {
+            assert_eq!(frame, datagram(next), "datagram {next}");
+            next += 1;
+        });
+        assert!(next > before, "nothing arrived after datagram {next}: {received:?}, {:?}", transmit.sent());
+    }
+    let bytes = (0..DATAGRAMS).map(|number| datagram(number).len() as u64).sum::<u64>();
+    assert_eq!((transmit.sent().frames, transmit.sent().bytes), (u64::from(DATAGRAMS), bytes));
+    0
+}
+
+/// A datagram with its number as identification and in its payload.
+fn datagram(number: u16) -> Vec<u8> {
+    let length = if number % 100 == 99 { 500 } else { 1000 };
+    let mut frame = vec![number as u8; 42 + length];
+    frame[..14].copy_from_slice(&[2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 0x08, 0x00]);
+    frame[14..34].copy_from_slice(&[0x45, 0, 0, 0, 0, 0, 0x40, 0, 64, 17, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2]);
+    frame[16..18].copy_from_slice(&(28 + length as u16).to_be_bytes());
+    frame[18..20].copy_from_slice(&number.to_be_bytes());
+    let sum = checksum(&frame[14..34]);
+    frame[24..26].copy_from_slice(&sum.to_be_bytes());
+    let port = if number % 1000 == 500 { 2153_u16 } else { 2152 };
+    frame[34..36].copy_from_slice(&port.to_be_bytes());
+    frame[36..38].copy_from_slice(&2152_u16.to_be_bytes());
+    frame[38..40].copy_from_slice(&(8 + length as u16).to_be_bytes());
+    frame[40..42].copy_from_slice(&[0, 0]);
+    let address = |n| Ipv4Addr::new(10, 0, 0, n).into();
+    let sum = Sum::pseudo_header(address(1), address(2), 17, 8 + length as u32) + Sum::of(&frame[34..]);
+    frame[40..42].copy_from_slice(&sum.checksum().to_be_bytes());
+    frame
+}
+
 /// Frames for an interface that is down are not lost without a word, and go on when it is up.
 fn interface_down() -> i32 {
     for choice in [Choice::AfXdp, Choice::AfPacket] {
@@ -140,6 +196,38 @@ fn frames_of_a_stack() -> i32 {
         assert_sums(segment);
     }
     0
+}
+
+/// The kernel frees an AF_XDP socket's queue in the background; whoever opens it at once waits.
+fn opened_again() -> i32 {
+    let [left, _right] = pair();
+    let options = Options { choice: Choice::AfXdp, ..Options::default() };
+    for round in 0..10 {
+        match PacketIo::open_in(&left, "a", &options) {
+            Ok(_) => {}
+            Err(error) if round == 0 => {
+                println!("{error}");
+                return SKIPPED;
+            }
+            Err(error) => panic!("round {round}: {error}"),
+        }
+    }
+    0
+}
+
+/// Where no memory may be locked, packet sockets are taken, and it is said why. Real root may always.
+fn no_locked_memory() -> i32 {
+    let limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: the kernel reads one rlimit, ours.
+    assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_MEMLOCK, &raw const limit) }, 0);
+    let [left, _right] = pair();
+    let io = PacketIo::open_in(&left, "a", &Options::default()).unwrap();
+    println!("{}", io.choice());
+    let fell_back = io.choice().starts_with("AF_PACKET") && io.choice().contains("ulimit -l");
+    let (mut transmit, _) = io.split();
+    assert_eq!(transmit.send(&[&[0xff; 60][..]]), 1);
+    assert_eq!(transmit.sent().frames, 1);
+    i32::from(!fell_back && netio::sandbox::host_network().is_none())
 }
 
 fn collect(receive: &mut Receive, count: usize) -> Vec<Vec<u8>> {

@@ -92,6 +92,13 @@ fn shorten_slice() {
     unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const attributes, 0) };
 }
 
+/// Gives the calling thread the lowest real-time priority; false if that is not allowed.
+pub(crate) fn prefer_thread() -> bool {
+    let parameter = libc::sched_param { sched_priority: 1 };
+    // SAFETY: the kernel reads one sched_param, ours. Threads and programs started from here do not inherit it.
+    unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK, &raw const parameter) == 0 }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -4,6 +4,7 @@
 //! decision about protocols.
 
 mod arrival;
+pub mod capture;
 pub mod clock;
 pub mod control;
 pub mod cpu;
@@ -12,6 +13,7 @@ mod error;
 mod ethtool;
 pub mod executor;
 pub mod machine;
+mod memory;
 pub mod offload;
 pub mod pacer;
 pub mod packet_io;
@@ -25,3 +27,4 @@ mod sys;
 mod waiting;
 
 pub use error::SetupError;
+pub use waiting::wait_readable;

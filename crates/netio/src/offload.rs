@@ -200,8 +200,14 @@ impl Run {
     /// The frame in pieces: first the joint headers (empty for a single packet), then the rest of
     /// each packet. `packets` is the slice given to [`run`].
     pub fn pieces<'a>(&'a self, packets: &'a [Packet]) -> impl Iterator<Item = &'a [u8]> {
-        let headers = (self.skip > 0).then(|| &self.headers[..self.skip]);
+        let headers = (self.skip > 0).then(|| self.headers());
         headers.into_iter().chain(packets[..self.packets].iter().map(|packet| &packet.bytes[self.skip..]))
+    }
+
+    /// The joint headers, which take the place of as many bytes of each packet.
+    #[must_use]
+    pub fn headers(&self) -> &[u8] {
+        &self.headers[..self.skip]
     }
 }
 
@@ -262,6 +268,81 @@ pub fn run(packets: &[Packet]) -> Run {
     headers[ip.transport + 13] |= tail.flags & FIN_PSH;
     head.layout.set_length(headers, total, 0);
     run
+}
+
+/// Most datagrams [`datagram_run`] puts into one frame: the kernel's limit (`UDP_MAX_SEGMENTS`) up to Linux 6.8.
+pub const DATAGRAMS_MAX: usize = 64;
+
+/// The longest run of datagrams from the first of `count` frames that can go out as one frame
+/// (`VIRTIO_NET_HDR_GSO_UDP_L4`), at least two: of one flow, and of one length but for the last, which may be
+/// shorter. `frame` gives the `n`th frame.
+///
+/// Whoever cuts it gives each datagram a checksum and, with IPv4, counts the identification up from the first
+/// one's; all else comes out as it went in.
+#[must_use]
+pub fn datagram_run<'a>(count: usize, frame: impl Fn(usize) -> &'a [u8]) -> Option<Run> {
+    let first = frame(0);
+    if count < 2 || frame(1).len() > first.len() {
+        return None;
+    }
+    let layout = Layout::read(first, protocol::UDP)?;
+    let Layout { network, ip, payload, end, .. } = layout;
+    let v4 = ip.source.is_ipv4();
+    let plain = network == ETHERNET_LEN && end == first.len() && payload < end && (v4 || ip.transport == network + 40);
+    if !plain || payload > HEADERS_MAX {
+        return None;
+    }
+    let mut packets = 1;
+    let mut total = first.len();
+    while packets < count.min(DATAGRAMS_MAX) {
+        let next = frame(packets);
+        let full = next.len() == first.len();
+        let fits = (full || next.len() < first.len() && next.len() > payload)
+            && total + next.len() - payload - network <= 65_535
+            && is_same_flow(&layout, first, next);
+        if !fits {
+            break;
+        }
+        total += next.len() - payload;
+        packets += 1;
+        if !full {
+            break;
+        }
+    }
+    if packets < 2 {
+        return None;
+    }
+    let mut headers = [0; HEADERS_MAX];
+    headers[..payload].copy_from_slice(&first[..payload]);
+    put(&mut headers, ip.transport + 4, (total - ip.transport) as u16);
+    layout.set_length(&mut headers[..payload], total, 0);
+    let vnet = VnetHeader {
+        checksum: Checksum::Partial { start: ip.transport as u16, offset: UDP_CHECKSUM },
+        gso: Some(Gso { kind: GsoKind::Udp, size: (first.len() - payload) as u16 }),
+        ecn: false,
+        header_len: payload as u16,
+    };
+    Some(Run { packets, vnet, headers, skip: payload })
+}
+
+/// Whether two datagrams, the second not the longer one, differ in their headers only in what cutting sets.
+fn is_same_flow(layout: &Layout, a: &[u8], b: &[u8]) -> bool {
+    let Layout { network, ip, payload, .. } = *layout;
+    let same = |from: usize, to: usize| a[from..to] == b[from..to];
+    let same_ip = if ip.source.is_ipv4() {
+        same(0, network + 2)
+            && usize::from(u16_at(b, network + 2)) == b.len() - network
+            && same(network + 6, network + 10)
+            && same(network + 12, ip.transport)
+    } else {
+        same(0, network + 4)
+            && usize::from(u16_at(b, network + 4)) == b.len() - network - 40
+            && same(network + 6, ip.transport)
+    };
+    same_ip
+        && same(ip.transport, ip.transport + 4)
+        && usize::from(u16_at(b, ip.transport + 4)) == b.len() - ip.transport
+        && b.len() > payload
 }
 
 /// A TCP segment that may be joined with others.

@@ -22,12 +22,17 @@ pub struct Options {
     pub endurance: Span,
     /// Lateness of more than this is a stall of the machine.
     pub stall: Span,
+    /// Ask for the lowest real-time priority (`SCHED_FIFO`), which needs real root: other programs then get the
+    /// processor only while the thread sleeps. Not for a thread that may be at work without a pause.
+    pub real_time: bool,
 }
 
 impl Default for Options {
-    /// Spins for the last 200 µs, for 4 ms at a stretch; stalls are what takes over a millisecond.
+    /// Spins for the last 200 µs, for 4 ms at a stretch; stalls are what takes over a millisecond; ordinary
+    /// priority.
     fn default() -> Self {
-        Self { spin: Span::from_micros(200), endurance: Span::from_millis(4), stall: Span::from_millis(1) }
+        let (spin, endurance, stall) = (Span::from_micros(200), Span::from_millis(4), Span::from_millis(1));
+        Self { spin, endurance, stall, real_time: false }
     }
 }
 
@@ -37,6 +42,7 @@ pub struct Pacer {
     epoch: Epoch,
     options: Options,
     rested: Instant,
+    real_time: bool,
     account: Account,
 }
 
@@ -52,6 +58,13 @@ pub struct Account {
     pub behind: u64,
 }
 
+impl Account {
+    fn new(stall: Span) -> Self {
+        let lateness = Histogram::new_with_bounds(1, 60_000_000_000, 3);
+        Self { lateness: lateness.expect("these bounds are valid"), stalls: Stalls::new(stall), behind: 0 }
+    }
+}
+
 impl Pacer {
     /// A pacer for the calling thread, which is given to one processor if one is named, and timers to the
     /// nanosecond.
@@ -61,9 +74,15 @@ impl Pacer {
     /// If there is no such processor for us.
     pub fn new(epoch: Epoch, processor: Option<usize>, options: Options) -> Result<Self, SetupError> {
         cpu::prepare_thread(processor)?;
-        let lateness = Histogram::new_with_bounds(1, 60_000_000_000, 3).expect("these bounds are valid");
-        let account = Account { lateness, stalls: Stalls::new(options.stall), behind: 0 };
-        Ok(Self { epoch, options, rested: Instant::now(), account })
+        let real_time = options.real_time && cpu::prefer_thread();
+        let account = Account::new(options.stall);
+        Ok(Self { epoch, options, rested: Instant::now(), real_time, account })
+    }
+
+    /// Whether the thread has real-time priority: it was asked for, and allowed.
+    #[must_use]
+    pub fn is_real_time(&self) -> bool {
+        self.real_time
     }
 
     /// Logical time now.

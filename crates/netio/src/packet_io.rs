@@ -59,6 +59,13 @@ pub enum Choice {
     AfXdp,
     /// By a packet socket.
     AfPacket,
+    /// By a packet socket, with UDP segmentation offload: datagrams of one flow and length that are flushed
+    /// together travel as one super-frame, many times cheaper than packets. All GTP-U between two addresses is one
+    /// flow, whatever is inside. A network card cuts it into the packets it stands for (but each
+    /// gets a checksum, and IPv4 identifications count up); over veth the receiver sees the super-frame, which
+    /// kernels' stacks and this module understand and an XDP program may not. That is why it is never chosen by
+    /// itself.
+    AfPacketSegmented,
 }
 
 /// How an interface is opened.
@@ -195,15 +202,19 @@ impl Transmit {
             let text = socket.to_string();
             (Self::by(Way::Xdp(socket)), text)
         };
-        let by_batch = || batch::Socket::open(interface, longest).map(|socket| (socket.to_string(), socket));
+        let by_batch = |segmented| {
+            let socket = batch::Socket::open(interface, longest, segmented)?;
+            let text = socket.to_string();
+            Ok((Self::by(Way::Batch(socket)), text))
+        };
         match options.choice {
             Choice::AfXdp => xdp::Socket::open(interface, options.queue, longest).map(by_xdp),
-            Choice::AfPacket => by_batch().map(|(text, socket)| (Self::by(Way::Batch(socket)), text)),
+            Choice::AfPacket => by_batch(false),
+            Choice::AfPacketSegmented => by_batch(true),
             Choice::Auto => match xdp::Socket::open(interface, options.queue, longest) {
                 Ok(socket) => Ok(by_xdp(socket)),
-                Err(reason) => by_batch().map(|(text, socket)| {
-                    (Self::by(Way::Batch(socket)), format!("{text}, since AF_XDP is not to be had ({reason})"))
-                }),
+                Err(reason) => by_batch(false)
+                    .map(|(transmit, text)| (transmit, format!("{text}, since AF_XDP is not to be had ({reason})"))),
             },
         }
     }

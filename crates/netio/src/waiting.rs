@@ -66,6 +66,14 @@ impl Epoll {
     }
 }
 
+/// Waits until one of a few descriptors is readable, or broken, for at most `timeout`. A signal ends it too.
+pub fn wait_readable<const N: usize>(descriptors: [BorrowedFd<'_>; N], timeout: Span) {
+    let mut polls = descriptors.map(|fd| libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN, revents: 0 });
+    let timeout = timespec(timeout);
+    // SAFETY: `N` pollfds are read and written, the timeout is read; no signal mask is given.
+    unsafe { libc::ppoll(polls.as_mut_ptr(), N as libc::nfds_t, &raw const timeout, std::ptr::null()) };
+}
+
 /// `epoll_pwait2`, by its number, since not every C library has a name for it.
 fn pwait(epoll: &OwnedFd, events: &mut [libc::epoll_event], timeout: Option<Span>) -> libc::c_long {
     let timeout = timeout.map(timespec);

@@ -207,7 +207,7 @@ fn talked(addresses: Addresses) {
         seed: 3,
     };
     let (sizes, every) = (vec![60, 200], Span::from_millis(50));
-    let pairs = PairsConfig { sizes, rounds: 2, every, header: 48, zeros: false, session: 4 };
+    let pairs = PairsConfig { sizes, rounds: 2, every, header: 48, zeros: false, session: 4, seed: 4 };
     let endpoints = Endpoints::start().unwrap();
     let datagrams = |ends, ports| FlowKind::Datagrams { ends, ports };
     let flows = vec![

@@ -85,7 +85,11 @@ checks! {
     frames_by_af_xdp_arrive_whole_and_in_order: "frames-af-xdp";
     frames_by_af_packet_arrive_whole_and_in_order: "frames-af-packet";
     frames_by_what_is_there_arrive_whole_and_in_order: "frames-auto";
+    frames_that_cannot_be_joined_arrive_whole_and_in_order: "frames-segmented";
+    datagrams_in_super_frames_arrive_as_they_were: "datagrams-segmented";
     frames_for_an_interface_that_is_down_are_told: "interface-down";
+    an_interface_is_opened_again_at_once: "opened-again";
+    without_locked_memory_packet_sockets_are_taken: "no-locked-memory";
     a_stacks_frames_are_cut_and_their_checksums_completed: "frames-of-a-stack";
 }
 

@@ -190,6 +190,39 @@ fn joined(run: &offload::Run, packets: &[Packet]) -> Vec<u8> {
 }
 
 proptest! {
+    /// Datagrams with their checksums in place are joined and come out of the cut as they were.
+    #[test]
+    fn datagrams_are_joined_and_cut_again(whole in supers(true), tail in 1usize..5) {
+        let mut packets = whole.cut();
+        packets.iter_mut().for_each(offload::complete);
+        // Others behind it, each of a flow of its own.
+        for port in 1..=tail {
+            let mut other = packets[0].clone();
+            other.bytes[whole.transport()] ^= port as u8;
+            packets.push(other);
+        }
+        let mut rest = &packets[..];
+        let mut joined = 0;
+        while !rest.is_empty() {
+            let Some(run) = offload::datagram_run(rest.len(), |number| &rest[number].bytes) else {
+                rest = &rest[1..];
+                continue;
+            };
+            let (these, others) = rest.split_at(run.packets);
+            let mut frame = run.headers().to_vec();
+            these.iter().for_each(|packet| frame.extend(&packet.bytes[run.headers().len()..]));
+            let (mut pool, mut again) = (Pool::new(0), Vec::new());
+            offload::cut(&run.vnet, &frame, &mut pool, &mut again).unwrap();
+            again.iter_mut().for_each(offload::complete);
+            prop_assert_eq!(&again[..], these);
+            joined += these.len();
+            rest = others;
+        }
+        prop_assert!(joined <= packets.len() - tail);
+        // Frames with a VLAN tag are left alone.
+        prop_assert!(whole.tagged == (joined == 0), "{} joined", joined);
+    }
+
     #[test]
     fn segments_are_right_packets(whole in prop_oneof![supers(false), supers(true)]) {
         let mut payload = Vec::new();

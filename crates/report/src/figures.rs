@@ -206,6 +206,7 @@ pub(crate) fn name(metric: Metric) -> String {
         Metric::GapP50 => "Predicted gap length, median",
         Metric::Header => "Compressed header, mean bytes",
         Metric::Separation => "Separation of a pair",
+        Metric::SizeRate => "Rate by pairs of one size",
         Metric::PairAgreement => "Rate by packet pairs over e x (line less voice)",
         Metric::JitterP99 => "Jitter, 99th percentile",
         Metric::Rating => "Rating R (E-model)",

@@ -275,8 +275,9 @@ fn expectations(analysis: &Analysis) -> String {
             tag(held.verdict, word)
         );
     }
+    let more = summary::elsewhere(analysis).map(|more| format!(" {}.", Text(&more))).unwrap_or_default();
     format!(
-        "<p class=\"note\">Judged by the median over the repeats that were not spoiled; what could not be judged is named.</p><div class=\"scroll\"><table class=\"cards\"><thead><tr><th scope=\"col\">Expected</th><th scope=\"col\">Seen</th><th scope=\"col\" class=\"num\">Judged</th><th scope=\"col\">Verdict</th></tr></thead><tbody>{rows}</tbody></table></div>"
+        "<p class=\"note\">Judged by the median over the repeats that were not spoiled; what could not be judged is named.{more}</p><div class=\"scroll\"><table class=\"cards\"><thead><tr><th scope=\"col\">Expected</th><th scope=\"col\">Seen</th><th scope=\"col\" class=\"num\">Judged</th><th scope=\"col\">Verdict</th></tr></thead><tbody>{rows}</tbody></table></div>"
     )
 }
 

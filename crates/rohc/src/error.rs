@@ -57,8 +57,9 @@ pub enum DecompressError {
         cid: u16,
     },
     /// The context was just repaired: its first packets are held back until others confirm it (RFC 3095
-    /// 5.3.2.2.4 e, 5.3.2.2.5).
-    #[error("context {cid} was repaired: held back until the next packets confirm it")]
+    /// 5.3.2.2.4 e, 5.3.2.2.5). Or the packet has two sequence numbers that its CRC takes, one of them after a
+    /// loss or a pause.
+    #[error("context {cid}: held back until the next packets confirm its sequence number")]
     Unconfirmed {
         /// The context that the packet names.
         cid: u16,

@@ -11,6 +11,9 @@ use wire::capture::{Captured, Problem, Reader, Step};
 /// How much is read from disk at once.
 const CHUNK: usize = 256 << 10;
 
+/// A gap that is worth a note.
+const LONG_GAP: Span = Span::from_secs(3_600);
+
 /// What of a capture is wanted.
 #[derive(Clone, Debug)]
 pub struct CaptureOptions {
@@ -121,6 +124,49 @@ impl Capture {
         }
         capture.gaps = options.max_gap.map(|longest| capture.trace.cap_gaps(longest)).unwrap_or_default();
         Ok(capture)
+    }
+
+    /// What somebody who replays it should know: packets left out or changed, and strange times.
+    #[must_use]
+    pub fn notes(&self) -> Vec<String> {
+        let (trace, left) = (&self.trace, self.trace.left());
+        let packets = |count: u64| if count == 1 { "1 packet".to_owned() } else { format!("{count} packets") };
+        let mut notes = Vec::new();
+        if let Some(at) = self.cut_off {
+            notes.push(format!("ends in the middle of a packet, at byte {at}; what is before is used"));
+        }
+        for (count, why) in [
+            (left.not_ip, "left out: not IP"),
+            (left.cut_in_headers, "left out: captured within its headers only; capture more of each (`-s`)"),
+            (left.bad_length, "left out: its length is not what it says"),
+            (self.untimed, "left out: without a time"),
+            (trace.cut(), "not captured whole: replayed with zeros for the rest"),
+            (trace.resealed(), "with a wrong checksum, as hardware was to make it or the capture was cut: made anew"),
+            (trace.out_of_order(), "with a time before that of the one that precedes it: replayed right after it"),
+        ] {
+            if count > 0 {
+                notes.push(format!("{} {why}", packets(count)));
+            }
+        }
+        if trace.clock_set() > 0 {
+            notes.push(format!("its clock was set back {} times: time goes on from there", trace.clock_set()));
+        }
+        if self.gaps.count > 0 {
+            notes.push(format!(
+                "{} gaps made shorter, by {} s together",
+                self.gaps.count,
+                self.gaps.removed.as_secs_f64()
+            ));
+        }
+        let (gap, after) = trace.longest_gap();
+        if gap > LONG_GAP {
+            notes.push(format!(
+                "nothing happens for {} s before packet {}; cap gaps with `max_gap` to leave that out",
+                gap.as_secs_f64(),
+                after + 1
+            ));
+        }
+        notes
     }
 
     fn take(&mut self, packet: &Captured<'_>, options: &CaptureOptions) -> Result<(), TraceError> {

@@ -18,8 +18,8 @@ pub use read::{
 };
 pub use run::{
     Account, AdapterAccount, AdapterError, AdapterEvent, AdapterNews, CellError, Difference, Executor, Governor, Jobs,
-    LineChangeError, LinkError, Live, LiveAdapter, LiveError, Options as RunOptions, Outcome, PacedLine,
-    PacedLineAccount, PacedLineError, Progress, RETRIES, ReplayError, Replayed, RunError, SimulationError,
-    check_line_change, replay, replay_recording, run,
+    LineChangeError, LinkError, Live, LiveAdapter, LiveError, LiveUpf, Options as RunOptions, Outcome, PacedLine,
+    PacedLineAccount, PacedLineError, Progress, RETRIES, ReplayError, Replayed, RunError, SimulationError, UpfAccount,
+    UpfError, UpfNews, UpfPort, UpfSettings, UpfSide, check_line_change, replay, replay_recording, run,
 };
 pub use traffic::{SERVICES, Service, VOCODERS, Vocoder};

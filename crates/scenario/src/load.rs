@@ -5,8 +5,10 @@ use std::path::PathBuf;
 
 use engine::Span;
 use traffic::models::{Model, PacketSizes};
-use traffic::replay::{AddressRule, Instances, Spacing};
+use traffic::replay::{AddressRule, Filter, Instances, Spacing};
 use userplane::load::Population;
+use wire::gtpu::Qfi;
+use wire::pfcp::value::Name;
 
 /// A load on a UPF.
 #[derive(Clone, Debug)]
@@ -84,7 +86,7 @@ pub struct Side {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PfcpOptions {
     /// Node ID as an FQDN; the address on N4 if absent.
-    pub node_id: Option<String>,
+    pub node_id: Option<Name>,
     /// Who chooses uplink TEIDs.
     pub teid: TeidChoice,
     /// Octets of an Apply Action: 1, or 2 (TS 29.244 8.2.26, since release 16).
@@ -135,11 +137,11 @@ pub struct GroupPlan {
     /// Predefined rules that are activated by name, instead of rules that are sent.
     pub predefined: Option<String>,
     /// Network instance of the data network.
-    pub core_instance: Option<String>,
+    pub core_instance: Option<Name>,
     /// Network instance of the access network.
-    pub access_instance: Option<String>,
+    pub access_instance: Option<Name>,
     /// Flow identifier of its packets.
-    pub qfi: u8,
+    pub qfi: Qfi,
     /// SDF filter of its rules (TS 29.212 5.4.2).
     pub sdf_filter: Option<String>,
     /// Maximum bit rates, uplink and downlink, in bit/s.
@@ -183,8 +185,8 @@ pub enum Sizes {
 pub struct TraceLoad {
     /// The capture.
     pub path: PathBuf,
-    /// Which of its packets, in the language of capture filters.
-    pub filter: Option<String>,
+    /// Which of its packets.
+    pub filter: Option<Filter>,
     /// How often it is played, one after the other.
     pub repetitions: u32,
     /// How often at once.

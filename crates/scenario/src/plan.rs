@@ -439,6 +439,7 @@ impl Pairs {
             header: self.header,
             zeros: self.zeros,
             session: seed as u32,
+            seed,
         }
     }
 }

@@ -10,6 +10,7 @@ mod real;
 mod schedule;
 mod simulate;
 mod talk;
+mod upf;
 
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -30,6 +31,7 @@ pub use real::CellError;
 pub use real::live::{Account, Live, LiveError};
 pub use schedule::{Governor, Jobs, RETRIES};
 pub use simulate::SimulationError;
+pub use upf::{LiveUpf, UpfAccount, UpfError, UpfNews, UpfPort, UpfSettings, UpfSide};
 
 /// How a plan is run.
 #[derive(Clone, Debug)]

@@ -237,6 +237,12 @@ fn voice_calls_and_packet_pairs_that_cannot_be() {
         "pairs: {sizes: [20B]}".into(),
         "pairs: {sizes: {from: 400B, to: 60B, step: 20B}}".into(),
         "pairs: {}".into(),
+        "pairs: {sizes: [60B, 60B]}".into(),
+        "call: {voice: {codec: melp-1200, rtp: false}}".into(),
+        "call: {voice: {codec: melp-1200, port: 5061}, port: 5061}".into(),
+        "call: {voice: melp-1200, ring: 200s}".into(),
+        "quic: {rate: 1Mbit/s, datagram: 1100B}".into(),
+        "quic: {rate: 1Tbit/s}".into(),
         "voice: melp-1200, ping: {}".into(),
         "tcp: {transfer: 1MiB, engine: iperf3}".into(),
     ];

@@ -6,6 +6,7 @@ use engine::Span;
 use scenario::load::{Load, LoadPlan, TeidChoice, Upf};
 use scenario::parse_load;
 use traffic::models::{Model, PacketRate};
+use wire::pfcp::value::Name;
 
 fn parse(text: &str) -> Result<LoadPlan, String> {
     parse_load("l.yaml", "l", text, Path::new("traces"), 1)
@@ -38,9 +39,9 @@ fn the_thesis_s_listing_loads() {
     assert_eq!((plan.name.as_str(), group.name.as_str()), ("l", "base"));
     assert_eq!(group.ues.to_string(), "22.64.0.1 to 22.64.0.2");
     assert_eq!((group.start_teid, group.flows_per_ue, group.flows), (839_248, 1, 2));
-    assert_eq!(plan.pfcp.node_id.as_deref(), Some("pgwc.com"));
+    assert_eq!(plan.pfcp.node_id.as_ref().map(Name::as_str), Some("pgwc.com"));
     assert_eq!(plan.groups[0].predefined.as_deref(), Some("simplest"));
-    assert_eq!(plan.groups[0].core_instance.as_deref(), Some("sgi1"));
+    assert_eq!(plan.groups[0].core_instance.as_ref().map(Name::as_str), Some("sgi1"));
     assert!(plan.groups[0].load.is_nothing());
     assert_eq!((plan.upf, plan.duration), (Upf::Own, Span::from_secs(10)));
 }
@@ -141,6 +142,7 @@ fn what_is_wrong_is_told() {
         (group("type: steady, uplink: 1, hurst: 0.8"), "`hurst` means nothing for a load of type `steady`"),
         (group("type: fgn, uplink: 1, hurst: 1"), "a Hurst exponent of 1 cannot be"),
         (group("type: trace, trace: a.pcap, uplink: 5"), "`uplink` means nothing for a load of type `trace`"),
+        (group("type: trace, trace: a.pcap, filter: tcp porn 5"), "column 5 of the filter"),
         (group("type: trace"), "`trace` is missing in a load"),
         (group("type: steady, uplink: 1, packet_size: 20"), "choose from 52 to 1800"),
         (group("type: steady, uplink: 1, packet_size: {from: 900, to: 100}"), "the first must not be larger"),
@@ -148,7 +150,7 @@ fn what_is_wrong_is_told() {
         (refused("duration: 48h\nsession_group: {name: a, start_ue_address: 10.0.0.1}"), "is longer than a run may be"),
         (refused("session_group: {name: a, start_ue_address: 300.0.0.1}"), "`300.0.0.1` is not an IP address"),
         (refused("session_group: {name: a, start_ue_address: 224.0.0.1}"), "is not the address of a host"),
-        (refused("session_group: {name: a, start_ue_address: 10.0.0.1, node_id_fqdn: a..b}"), "is not a domain name"),
+        (refused("session_group: {name: a, start_ue_address: 10.0.0.1, node_id_fqdn: a..b}"), "`a..b` is not a name"),
         (refused("session_group: []"), "must not be empty"),
     ];
     for (said, what) in told {

@@ -10,7 +10,7 @@
 use alloc::vec::Vec;
 use core::ops::Range;
 
-use engine::{Span, Time};
+use engine::{Random, Span, Time};
 
 use crate::application::{Application, Passage, Received, Sent, keep};
 
@@ -27,7 +27,8 @@ pub struct PairsConfig {
     pub sizes: Vec<u16>,
     /// How often all sizes are gone through.
     pub rounds: u16,
-    /// From one pair to the next: long enough for the line to be idle again.
+    /// From one pair to the next, on average: long enough for the line to be idle again. Each leaves up to a
+    /// sixteenth of it later: pairs in step with other traffic would all meet it at the same phase.
     pub every: Span,
     /// Bytes of the IP and UDP headers.
     pub header: u16,
@@ -35,18 +36,26 @@ pub struct PairsConfig {
     pub zeros: bool,
     /// Tells this flow's datagrams from others'.
     pub session: u32,
+    /// Seed of the first pair's time.
+    pub seed: u64,
 }
 
+/// The first pair opens what the path keeps of a flow (header compression contexts, neighbours), and is not
+/// measured.
+pub const OPENING: u64 = 1;
+/// By this part of the time between pairs one may leave later.
+const SPREAD: u64 = 16;
+
 impl PairsConfig {
-    /// Pairs in all.
+    /// Pairs in all, the opening one included.
     #[must_use]
     pub fn pairs(&self) -> u64 {
-        self.sizes.len() as u64 * u64::from(self.rounds)
+        OPENING + self.sizes.len() as u64 * u64::from(self.rounds)
     }
 
     /// UDP payload of a pair's datagrams.
     fn payload(&self, pair: u64) -> usize {
-        let size = self.sizes[(pair % self.sizes.len() as u64) as usize];
+        let size = self.sizes[(pair.saturating_sub(OPENING) % self.sizes.len() as u64) as usize];
         usize::from(size.saturating_sub(self.header)).max(PAIR_LEN)
     }
 }
@@ -55,7 +64,11 @@ impl PairsConfig {
 #[derive(Debug)]
 pub struct PairsSource {
     config: PairsConfig,
+    /// By how much the next pair leaves later, as a share of 2^64.
+    later: u64,
     sending: Range<Time>,
+    /// When the next datagram is due; the second of a pair follows the first at once.
+    due: Option<Time>,
     sent: Vec<Sent>,
 }
 
@@ -63,13 +76,19 @@ impl PairsSource {
     /// A source that sends once it is told to begin.
     #[must_use]
     pub fn new(config: PairsConfig) -> Self {
-        Self { config, sending: Time::MAX..Time::MAX, sent: Vec::new() }
+        let later = Random::stream(config.seed, "pairs").bits();
+        Self { config, later, sending: Time::MAX..Time::MAX, due: None, sent: Vec::new() }
     }
 
-    /// When the next datagram is due; the second of a pair follows the first at once.
-    fn due(&self) -> Option<Time> {
+    /// When the next pair is due. Multiples of the golden ratio fill an interval more evenly than chance (Weyl's
+    /// sequence): a few pairs meet other traffic at phases that lie well apart.
+    fn draw(&mut self) -> Option<Time> {
         let pair = self.sent.len() as u64 / 2;
-        let due = self.sending.start + self.config.every.times(pair);
+        let every = self.config.every;
+        let later = (u128::from(every.as_nanos() / SPREAD) * u128::from(self.later)) >> 64;
+        let later = Span::from_nanos(later as u64);
+        self.later = self.later.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let due = self.sending.start + every.times(pair) + later;
         (pair < self.config.pairs() && due < self.sending.end).then_some(due)
     }
 }
@@ -77,21 +96,25 @@ impl PairsSource {
 impl Application for PairsSource {
     fn begin(&mut self, sending: Range<Time>) {
         self.sending = sending;
+        self.due = self.draw();
     }
 
     fn receive(&mut self, _: Time, _: usize, _: &[u8]) {}
 
     fn send(&mut self, now: Time, payload: &mut Vec<u8>) -> Option<usize> {
-        self.due().filter(|due| *due <= now)?;
+        self.due.filter(|due| *due <= now)?;
         let (pair, second) = (self.sent.len() as u64 / 2, self.sent.len() as u64 % 2 == 1);
         let header = PairHeader { session: self.config.session, pair: pair as u16, second };
         header.write(self.config.payload(pair), self.config.zeros, payload);
         self.sent.push(Sent { at: now, bytes: payload.len() as u32, first: !second });
+        if second {
+            self.due = self.draw();
+        }
         Some(0)
     }
 
     fn deadline(&self) -> Option<Time> {
-        self.due()
+        self.due
     }
 
     fn sent(&self) -> &[Sent] {
@@ -142,10 +165,13 @@ impl Application for PairsSink {
     }
 }
 
-/// The separations among a flow's passages; `header` is the length of the IP and UDP headers.
+/// The separations among a flow's passages, but for the opening pair; `header` is the length of the IP and
+/// UDP headers.
 #[must_use]
 pub fn separations(passages: &[Passage], header: u32) -> Vec<Separation> {
-    let whole = passages.windows(2).filter(|two| two[0].sent.first && two[1].number == two[0].number + 1);
+    let measured = passages.iter().position(|passage| passage.number >= OPENING * 2).unwrap_or(passages.len());
+    let pairs = passages[measured..].windows(2);
+    let whole = pairs.filter(|two| two[0].sent.first && two[1].number == two[0].number + 1);
     whole
         .filter_map(|two| {
             let (first, second) = (two[0].arrived?, two[1].arrived?);
@@ -167,7 +193,7 @@ mod tests {
 
     fn config() -> PairsConfig {
         let (rounds, every) = (2, Span::from_secs(5));
-        PairsConfig { sizes: vec![60, 400, 1_400], rounds, every, header: 48, zeros: false, session: 9 }
+        PairsConfig { sizes: vec![60, 400, 1_400], rounds, every, header: 48, zeros: false, session: 9, seed: 1 }
     }
 
     #[test]
@@ -181,21 +207,30 @@ mod tests {
             sink.receive(now, 0, &payload);
             sent.push((now, payload.len()));
         }
-        assert_eq!(sent.len(), 12);
-        assert_eq!(sent[..4], [(at(1_000), 12), (at(1_000), 12), (at(6_000), 352), (at(6_000), 352)]);
+        // The opening pair, and two rounds of three sizes.
+        assert_eq!(sent.len(), 14);
+        let payloads: Vec<usize> = sent.iter().map(|(_, payload)| *payload).collect();
+        assert_eq!(payloads[..8], [12, 12, 12, 12, 352, 352, 1_352, 1_352]);
+        let later: Vec<Span> =
+            sent.iter().step_by(2).zip(0..).map(|((t, _), n)| t.since(at(1_000 + n * 5_000))).collect();
+        assert!(later.iter().all(|later| *later <= Span::from_micros(312_500)), "{later:?}");
+        assert!(later.windows(2).all(|two| two[0] != two[1]), "pairs are in step: {later:?}");
+        assert!(sent.chunks(2).all(|pair| pair[0].0 == pair[1].0));
         assert!(sink.received().iter().zip(0..).all(|(got, number)| got.number == number && got.intact));
         let mut other = Vec::new();
         Message::Pair(PairHeader { session: 8, pair: 0, second: false }).write(&mut other);
         sink.receive(at(0), 0, &other);
-        assert_eq!(sink.received().len(), 12);
+        assert_eq!(sink.received().len(), 14);
     }
 
     #[test]
     fn a_pair_that_is_not_whole_says_nothing() {
-        let sent: Vec<Sent> = (0..8).map(|n| Sent { at: at(n), bytes: 100, first: n % 2 == 0 }).collect();
+        let sent: Vec<Sent> = (0..10).map(|n| Sent { at: at(n), bytes: 100, first: n % 2 == 0 }).collect();
         let arrive = |number, ms| Received { number, at: at(ms), bytes: 100, intact: true };
-        // The second pair lost its second, the third came turned round, of the fourth there is a copy.
-        let got = [(0, 10), (1, 30), (2, 40), (5, 50), (4, 60), (6, 70), (7, 80), (7, 81)].map(|(n, ms)| arrive(n, ms));
+        // The first one opens. The third pair lost its second, the fourth came turned round, of the fifth there
+        // is a copy.
+        let got = [(0, 1), (1, 9), (2, 10), (3, 30), (4, 40), (7, 50), (6, 60), (8, 70), (9, 80), (9, 81)];
+        let got = got.map(|(n, ms)| arrive(n, ms));
         let seen = separations(&passages(&sent, &got), 28);
         assert_eq!(seen, [Separation { size: 128, apart: Span::from_millis(20) }]);
     }

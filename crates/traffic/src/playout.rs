@@ -22,10 +22,15 @@ pub struct Heard {
     pub rating: f64,
 }
 
+/// Who talks without a pause is heard in stretches of this length, each with a playout time of its own.
+const STRETCH: Span = Span::from_secs(10);
+
 /// Plays a flow's packets through a buffer of a fixed depth, and rates the result.
 ///
 /// The first packet of a talk spurt to arrive is played `depth` after that, every other as long
-/// after it was sent as that one; what comes later is not played. Mouth to ear is the speech in a
+/// after it was sent as that one; what comes later is not played. A spurt of over 10 s has no pause in which
+/// to adapt, and its first packet may have been a slow one: every 10 s the time is set anew, `depth` above the least
+/// delay of the 10 s before. Mouth to ear is the speech in a
 /// packet (`packet`), the way and the buffer; the coder's look-ahead and processing are not counted.
 /// `None` if no packet was played.
 #[must_use]
@@ -37,9 +42,18 @@ pub fn listen(passages: &[Passage], depth: Span, packet: Span, codec: Impairment
     while begin < passages.len() {
         let end = (begin + 1..passages.len()).find(|&index| starts(index)).unwrap_or(passages.len());
         let spurt = &passages[begin..end];
-        let first = spurt.iter().filter(|p| p.intact && p.arrived.is_some()).min_by_key(|p| p.arrived);
-        let limit = first.and_then(Passage::delay).map(|delay| delay + depth);
+        let heard = |p: &&Passage| p.intact && p.arrived.is_some();
+        let first = spurt.iter().filter(heard).min_by_key(|p| p.arrived);
+        let mut limit = first.and_then(Passage::delay).map(|delay| delay + depth);
+        let (mut since, mut least) = (spurt[0].sent.at, None::<Span>);
         for passage in spurt {
+            if passage.sent.at.since(since) >= STRETCH {
+                limit = least.map(|least| least + depth).or(limit);
+                (since, least) = (passage.sent.at, None);
+            }
+            if let Some(delay) = Some(passage).filter(heard).and_then(Passage::delay) {
+                least = Some(least.map_or(delay, |least| least.min(delay)));
+            }
             let in_time = passage.delay().filter(|_| passage.intact).zip(limit).map(|(delay, limit)| delay <= limit);
             late += u64::from(in_time == Some(false));
             if let (Some(true), Some(limit)) = (in_time, limit) {
@@ -101,5 +115,19 @@ mod tests {
         assert_eq!(listen(&flow(&delays, &[0, 2]), Span::from_millis(60), Span::ZERO, G711).unwrap().late, 0);
         assert_eq!(listen(&flow(&delays, &[0]), Span::from_millis(60), Span::ZERO, G711).unwrap().late, 2);
         assert_eq!(listen(&flow(&[None, None], &[0]), Span::ZERO, Span::ZERO, G711), None);
+    }
+
+    #[test]
+    fn a_long_spurt_does_not_hang_on_its_first_packet() {
+        // 60 s, of which the first packet was slow, or fast; 20 ms a packet.
+        let delays = |first| [Some(first)].into_iter().chain((1..3_000).map(|n| Some(50 + n % 5))).collect::<Vec<_>>();
+        let heard = |first| listen(&flow(&delays(first), &[0]), Span::from_millis(60), Span::ZERO, G711).unwrap();
+        let (slow, fast) = (heard(400), heard(1));
+        // The slow one itself; after the fast one 61 ms are enough for ten seconds, then both are alike.
+        assert_eq!((slow.late, fast.late), (1, 0));
+        assert!((slow.rating - fast.rating).abs() < 3.0, "{slow:?} {fast:?}");
+        // A first packet that is too fast spoils the ten seconds it is in and those after, not all.
+        let early = listen(&flow(&delays(1), &[0]), Span::from_millis(20), Span::ZERO, G711).unwrap();
+        assert_eq!(early.late, 999);
     }
 }

@@ -118,10 +118,16 @@ struct Repeating {
     interval: Span,
     /// Where the interval stops growing.
     most: Span,
+    /// For how long it is tried.
+    patience: Span,
     /// When it is given up.
     until: Time,
     sent: u32,
 }
+
+/// How long it may ring. RFC 3261 17.1.1.2 sets a caller no limit once it has heard of the other end; proxies wait
+/// three minutes (16.6, timer C).
+pub const LONGEST_RING: Span = Span::from_secs(180);
 
 /// What is to be done with a [`Repeating`] message.
 enum Due<'a> {
@@ -136,7 +142,7 @@ enum Due<'a> {
 impl Repeating {
     /// Sent at once, then after `t1`, and so on; given up after `patience`.
     fn new(bytes: alloc::vec::Vec<u8>, now: Time, t1: Span, most: Span, patience: Span) -> Self {
-        Self { bytes, next: now, interval: t1, most, until: now + patience, sent: 0 }
+        Self { bytes, next: now, interval: t1, most, patience, until: now + patience, sent: 0 }
     }
 
     fn due(&mut self, now: Time) -> Due<'_> {
@@ -156,9 +162,11 @@ impl Repeating {
         self.next.min(self.until)
     }
 
-    /// Something was heard: it is not sent again, only given up.
-    fn quiet(&mut self) {
+    /// A provisional response was heard at `now`: it is not sent again, and given up only when the other end can be
+    /// taken to have gone.
+    fn quiet(&mut self, now: Time) {
         self.next = Time::MAX;
+        self.until = now + LONGEST_RING + self.patience;
     }
 }
 

@@ -2,6 +2,10 @@
 
 #[path = "../../../fuzz/checks/message.rs"]
 mod check;
+#[path = "../../../fuzz/checks/capture.rs"]
+mod check_capture;
+#[path = "../../../fuzz/checks/filter.rs"]
+mod check_filter;
 #[path = "../../../fuzz/checks/times.rs"]
 mod times;
 
@@ -9,8 +13,13 @@ use proptest::prelude::*;
 
 #[test]
 fn the_corpora_hold() {
-    type Check = fn(&[u8]);
-    for (name, check) in [("message", check::message as Check), ("times", times::times)] {
+    let checks = [
+        ("message", check::message as fn(&[u8])),
+        ("times", times::times),
+        ("capture", check_capture::capture),
+        ("filter", check_filter::filter),
+    ];
+    for (name, check) in checks {
         let folder = format!("{}/../../fuzz/corpus/{name}", env!("CARGO_MANIFEST_DIR"));
         let files: Vec<_> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
         assert!(files.len() >= 5, "{name}");
@@ -47,5 +56,29 @@ proptest! {
         for fields in [&fields, &format!("{known}{fields}")] {
             check::message(format!("{start}\r\n{fields}\r\n{body}").as_bytes());
         }
+    }
+
+    /// Captures in which something is changed.
+    #[test]
+    fn any_capture_is_read_or_refused(
+        name in prop::sample::select(vec!["short-ns", "cooked2", "two-interfaces", "every-block-big", "every-block-little", "patched-loopback"]),
+        changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..6),
+        len: prop::sample::Index,
+    ) {
+        let mut data = std::fs::read(format!("{}/../../fuzz/corpus/capture/{name}", env!("CARGO_MANIFEST_DIR"))).unwrap();
+        for (at, byte) in changes {
+            let at = at.index(data.len());
+            data[at] = byte;
+        }
+        check_capture::capture(&data[..len.index(data.len() + 1)]);
+    }
+
+    /// Filters made of words that mean something.
+    #[test]
+    fn any_filter_is_read_or_refused(
+        text in "((not |\\(|! ?)?(src |dst |src or dst )?(host |net |port |proto |udp |ip6 |less )?(10\\.0\\.0\\.1|7|53-9|::1|tcp)?(\\)| and | or |&&|\\|\\|| )){0,9}",
+    ) {
+        let packet = b"\0\x45\0\0\x1c\0\0\0\0\x40\x11\0\0\x0a\0\0\x01\x0a\0\0\x02\0\x07\0\x35\0\x08\0\0";
+        check_filter::filter(&[text.as_bytes(), packet].concat());
     }
 }

@@ -3,8 +3,8 @@
 //!
 //! It associates, makes, changes and deletes sessions, keeps the path alive by heartbeats, and answers what the user plane
 //! asks. Sessions' requests go through a window: so many at a time are on their way, and the rest wait. A request that is not
-//! answered within T1 is sent again, the same to the byte, up to N1 times (TS 29.244 6.4). A user plane that answers nothing at
-//! all meanwhile is dead: everything then waits until it answers a heartbeat. One that restarted, which its recovery time stamp
+//! answered within T1 is sent again, the same to the byte, up to N1 times (TS 29.244 6.4), and a heartbeat with it. A user plane
+//! that says nothing at all meanwhile is dead: everything then waits until it answers a heartbeat. One that restarted, which its recovery time stamp
 //! tells, has lost its sessions: they are made again, if the configuration says so.
 //!
 //! It differs from an SMF in that it gives a session two packet detection rules, one for each direction, and no more, and in that it
@@ -314,16 +314,18 @@ impl ControlPlane {
                 Overdue::Again(bytes) => {
                     self.counters.retransmitted += 1;
                     self.send(bytes);
+                    // Is it the request, or the user plane?
+                    let associated = matches!(self.state, State::Associated | State::Releasing);
+                    if associated && self.config.heartbeat.is_some() {
+                        self.heartbeat(now);
+                    }
                 }
                 Overdue::GiveUp(pending) => self.unanswered(now, &pending),
             }
         }
         if self.heartbeat_at.is_some_and(|at| at <= now) {
             self.heartbeat_at = self.config.heartbeat.map(|every| now + every);
-            if !self.requests.any(|purpose| matches!(purpose, Purpose::Heartbeat)) {
-                let request = HeartbeatRequest { recovery: self.config.recovery };
-                self.request(now, None, request.into(), Purpose::Heartbeat);
-            }
+            self.heartbeat(now);
         }
         self.pump(now);
     }
@@ -385,6 +387,14 @@ impl ControlPlane {
         }
         self.requests.sent(now, sequence, purpose, bytes.clone());
         self.send(bytes);
+    }
+
+    /// Asks the user plane whether it lives, unless it is being asked.
+    fn heartbeat(&mut self, now: Time) {
+        if !self.requests.any(|purpose| matches!(purpose, Purpose::Heartbeat)) {
+            let request = HeartbeatRequest { recovery: self.config.recovery };
+            self.request(now, None, request.into(), Purpose::Heartbeat);
+        }
     }
 
     /// Answers a request; `None` if the answer cannot be written, which an answer never is too long for.

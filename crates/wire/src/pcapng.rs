@@ -59,16 +59,46 @@ impl Writer {
         bytes: &[u8],
         comment: &str,
     ) {
-        let block = Block::begin(out, 6);
-        out.extend_from_slice(&interface.0.to_le_bytes());
-        out.extend_from_slice(&((unix_nanos >> 32) as u32).to_le_bytes());
-        out.extend_from_slice(&(unix_nanos as u32).to_le_bytes());
-        out.extend_from_slice(&(bytes.len() as u32).to_le_bytes());
-        out.extend_from_slice(&original_len.to_le_bytes());
-        padded(out, bytes);
+        let block = enhanced_packet(out, interface, unix_nanos, original_len, bytes);
         text(out, Code::COMMENT, comment);
         block.end(out);
     }
+
+    /// As [`Self::packet`], and which way it went (`epb_flags`, 4.3.1), without a comment.
+    pub fn packet_with_direction(
+        &self,
+        out: &mut Vec<u8>,
+        interface: Interface,
+        unix_nanos: u64,
+        original_len: u32,
+        bytes: &[u8],
+        direction: Direction,
+    ) {
+        let block = enhanced_packet(out, interface, unix_nanos, original_len, bytes);
+        option(out, Code::EPB_FLAGS, &(direction as u32).to_le_bytes());
+        block.end(out);
+    }
+}
+
+/// Which way a packet went, seen from the interface's owner (`epb_flags`, 4.3.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Direction {
+    /// It came in.
+    Inbound = 1,
+    /// It went out.
+    Outbound = 2,
+}
+
+/// Begins an enhanced packet block (4.3); options may follow.
+fn enhanced_packet(out: &mut Vec<u8>, interface: Interface, unix_nanos: u64, original_len: u32, bytes: &[u8]) -> Block {
+    let block = Block::begin(out, 6);
+    out.extend_from_slice(&interface.0.to_le_bytes());
+    out.extend_from_slice(&((unix_nanos >> 32) as u32).to_le_bytes());
+    out.extend_from_slice(&(unix_nanos as u32).to_le_bytes());
+    out.extend_from_slice(&(bytes.len() as u32).to_le_bytes());
+    out.extend_from_slice(&original_len.to_le_bytes());
+    padded(out, bytes);
+    block
 }
 
 /// A block whose length is not known yet.
@@ -92,11 +122,12 @@ impl Block {
     }
 }
 
-/// Option codes (3.5, 4.1, 4.2).
+/// Option codes (3.5, 4.1 to 4.3).
 struct Code;
 
 impl Code {
     const COMMENT: u16 = 1;
+    const EPB_FLAGS: u16 = 2;
     const IF_NAME: u16 = 2;
     const SHB_USERAPPL: u16 = 4;
     const IF_TSRESOL: u16 = 9;

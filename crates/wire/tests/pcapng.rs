@@ -1,6 +1,6 @@
 //! The capture writer, against bytes worked out by hand from the draft.
 
-use wire::pcapng::Writer;
+use wire::pcapng::{Direction, Writer};
 
 #[test]
 fn blocks_are_as_the_draft_says() {
@@ -37,6 +37,17 @@ fn blocks_are_as_the_draft_says() {
         7, 7, 7, 7, 7, 0, 0, 0,
         1, 0, 4, 0, b'l', b'o', b's', b't',
         48, 0, 0, 0,
+    ];
+    assert_eq!(out, packet);
+
+    out.clear();
+    writer.packet_with_direction(&mut out, first, 1, 4, &[7; 4], Direction::Outbound);
+    #[rustfmt::skip]
+    let packet = [
+        6, 0, 0, 0, 44, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 4, 0, 0, 0, 4, 0, 0, 0,
+        7, 7, 7, 7,
+        2, 0, 4, 0, 2, 0, 0, 0,
+        44, 0, 0, 0,
     ];
     assert_eq!(out, packet);
 }

@@ -8,6 +8,7 @@ use engine::Span;
 use traffic::models::{Hurst, PacketRate};
 use traffic::replay::Filter;
 
+use super::captures::{Info, Scale, Verify, filter};
 use super::over_zero;
 
 /// Make and examine traces of traffic.
@@ -20,7 +21,10 @@ pub(crate) struct Trace {
 #[derive(Debug, Subcommand)]
 pub(crate) enum TraceAction {
     Lrd(Lrd),
+    Info(Info),
     Make(Make),
+    Scale(Scale),
+    Verify(Verify),
 }
 
 /// Find long-range dependence: Hurst exponents, times between packets, sums of autocorrelations.
@@ -127,10 +131,6 @@ pub(crate) enum MakeModel {
     Poisson,
     /// Evenly spaced packets.
     Steady,
-}
-
-fn filter(text: &str) -> Result<Filter, String> {
-    Filter::parse(text).map_err(|error| error.to_string())
 }
 
 /// One size, or FROM..TO. An IPv6 and a UDP header take 48 bytes.

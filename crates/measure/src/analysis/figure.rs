@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use engine::Span;
+
 use crate::analysis::{Analysis, Group};
 use crate::statistics::{median, range};
 use crate::{Figure, Metric, Panel};
@@ -84,10 +86,16 @@ fn over_sizes(group: &Group, metric: Metric) -> Vec<Point> {
     points.map(|(size, values)| ((size as f64, median(&values)), range(&values).filter(|_| values.len() > 1))).collect()
 }
 
-/// The metric in each interval, at the interval's end.
+/// The metric in each interval, at the interval's end as it was meant: real ones end microseconds later, and
+/// would make an x of its own for each cell.
 fn over_intervals(group: &Group, metric: Metric) -> Vec<Point> {
     let longest = group.repeats.iter().map(|(_, flow)| flow.intervals.as_slice()).max_by_key(|all| all.len());
-    let ends = longest.unwrap_or_default().iter().map(|interval| interval.end.as_secs_f64());
+    let (duration, interval) = group.times;
+    let ends = longest.unwrap_or_default().iter().zip(1..).map(|(measured, number)| {
+        // Of an older plan its intervals may not be known.
+        let meant = if interval == Span::ZERO { measured.end } else { interval.times(number).min(duration) };
+        meant.as_secs_f64()
+    });
     ends.enumerate()
         .map(|(number, end)| {
             let here = group.repeats.iter().filter_map(|(_, flow)| metric.of_interval(flow.intervals.get(number)?));

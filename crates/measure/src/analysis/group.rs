@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use engine::Span;
 use serde::Serialize;
 
 use crate::statistics::{self, median};
@@ -15,6 +16,8 @@ pub struct Group<'a> {
     pub coordinates: &'a [(String, Scalar)],
     /// The flow's name.
     pub flow: &'a str,
+    /// Measured time, and the length of an interval.
+    pub(crate) times: (Span, Span),
     /// The repeats whose figures can be trusted.
     pub repeats: Vec<(&'a CellRecord, &'a FlowRecord)>,
     /// The other ones.
@@ -117,6 +120,7 @@ pub(crate) fn groups(recording: &Recording) -> Vec<Group<'_>> {
                 groups.push(Group {
                     coordinates: &cell.coordinates,
                     flow: &flow.name,
+                    times: (cell.duration, cell.interval),
                     repeats: Vec::new(),
                     not_judged: Vec::new(),
                 });

@@ -122,6 +122,7 @@ pub fn study(wish: &Wish) -> Study {
         relation,
         bound,
         text: text.into(),
+        only: None,
     };
     Study {
         axes: vec![

@@ -4,9 +4,10 @@
 //!
 //! - `rate`: packets a second that reach the peer, in turns (`length` 1400 and 146, `rounds` 5, `seconds` 2): the
 //!   same frames handed over again and again untouched (`bare`), each frame written, stamped and counted
-//!   (`generator`), the same by a packet socket (`sendmmsg`), `tcpreplay --topspeed` and `trafgen`.
+//!   (`generator`), the same by a packet socket (`sendmmsg`), the first of the two with a thread that reads and
+//!   counts all that arrives (`received`), `tcpreplay --topspeed` and `trafgen`.
 //! - `replay`: packets at bursty times, from when they should be sent to the kernel's stamp at the peer
-//!   (`packets` 60000, `seconds` 2, `rounds` 3), beside `tcpreplay`.
+//!   (`packets` 60000, `seconds` 2, `rounds` 3, `realtime` false), beside `tcpreplay`.
 //! - `capture`: what recording every frame costs the sender (`length` 1400, `rounds` 5, `seconds` 2).
 //!
 //! Without a name all run. Other load on the machine shows in the figures: they are printed with their spread.
@@ -17,6 +18,7 @@
 mod pair;
 mod peers;
 mod rate;
+mod replay;
 
 use std::collections::BTreeMap;
 
@@ -32,8 +34,12 @@ fn main() {
     let work = || {
         match what.as_str() {
             "rate" => rate::rate(&settings),
+            "capture" => rate::capture(&settings),
+            "replay" => replay::replay(&settings),
             "" => {
                 rate::rate(&settings);
+                rate::capture(&settings);
+                replay::replay(&settings);
             }
             other => panic!("no benchmark {other}; there are rate, replay and capture"),
         }
@@ -62,4 +68,10 @@ fn spread(values: &[f64], unit: f64, name: &str) -> String {
     let Some(&most) = sorted.last() else { return "none".into() };
     let [least, median] = [0, sorted.len() / 2].map(|at| sorted[at] / unit);
     format!("median {median:.3} {name} (least {least:.3}, most {:.3})", most / unit)
+}
+
+fn quantiles(sorted: &[i64]) -> String {
+    let at = |quantile: f64| sorted.get((sorted.len().saturating_sub(1) as f64 * quantile) as usize).copied();
+    let [least, p50, p99, most] = [0.0, 0.5, 0.99, 1.0].map(|quantile| at(quantile).unwrap_or(0) as f64 / 1e3);
+    format!("least {least:.1} µs, p50 {p50:.1} µs, p99 {p99:.1} µs, most {most:.1} µs")
 }

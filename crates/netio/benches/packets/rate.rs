@@ -1,8 +1,10 @@
 //! As many packets as go.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use engine::Span;
+use netio::capture::{self, Capture, Direction};
 use netio::packet_io::{Choice, Options, PacketIo, Transmit};
 use netio::site::Namespace;
 
@@ -57,7 +59,12 @@ pub(crate) fn bare(transmit: &mut Transmit, length: usize, until: &AtomicBool) {
 }
 
 /// Writes each frame whole, with the time, the flow and the number in its payload, and counts per flow.
-fn generator(transmit: &mut Transmit, length: usize, until: &AtomicBool, mut sent: impl FnMut(u64, &[u8])) -> u64 {
+fn generator(
+    transmit: &mut Transmit,
+    length: usize,
+    until: &AtomicBool,
+    mut sent: impl FnMut(netio::clock::Instant, &[u8]),
+) -> u64 {
     let templates: Vec<Vec<u8>> = (0..FLOWS).map(|flow| frame(length, flow)).collect();
     let mut counts = [(0u64, 0u64); FLOWS];
     let mut flow = 0;
@@ -66,8 +73,8 @@ fn generator(transmit: &mut Transmit, length: usize, until: &AtomicBool, mut sen
             let Some(slot) = transmit.slot() else { break };
             let frame = &mut slot.frame[..length];
             frame.copy_from_slice(&templates[flow]);
-            let now = netio::clock::Instant::now().as_nanos();
-            frame[PAYLOAD..PAYLOAD + 8].copy_from_slice(&now.to_be_bytes());
+            let now = netio::clock::Instant::now();
+            frame[PAYLOAD..PAYLOAD + 8].copy_from_slice(&now.as_nanos().to_be_bytes());
             frame[PAYLOAD + 8..PAYLOAD + 16].copy_from_slice(&(flow as u64).to_be_bytes());
             frame[PAYLOAD + 16..PAYLOAD + 24].copy_from_slice(&counts[flow].0.to_be_bytes());
             sent(now, frame);
@@ -94,6 +101,32 @@ fn received(to: &Namespace, seconds: u64, from: impl FnOnce(&AtomicBool) + Send)
         stop.store(true, Ordering::Relaxed);
         rate
     })
+}
+
+/// Frames a second that a thread at the peer reads from its ring while the generator sends.
+fn receiver(from: &Namespace, to: &Namespace, length: usize, seconds: u64) -> f64 {
+    let mut transmit = transmit(from, Choice::Auto);
+    let mut receive = PacketIo::open_in(to, "b", &Options::default()).unwrap().split().1;
+    let (stop, count) = (AtomicBool::new(false), AtomicU64::new(0));
+    let rate = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !stop.load(Ordering::Relaxed) {
+                receive.wait(Span::from_millis(10));
+                let mut stamped = 0;
+                receive.receive(4096, |frame, _| stamped += u64::from(frame[PAYLOAD..PAYLOAD + 8] != [0; 8]));
+                count.fetch_add(stamped, Ordering::Relaxed);
+            }
+        });
+        scope.spawn(|| generator(&mut transmit, length, &stop, |_, _| {}));
+        std::thread::sleep(Duration::from_millis(300));
+        let (before, begin) = (count.load(Ordering::Relaxed), Instant::now());
+        std::thread::sleep(Duration::from_secs(seconds));
+        let rate = (count.load(Ordering::Relaxed) - before) as f64 / begin.elapsed().as_secs_f64();
+        stop.store(true, Ordering::Relaxed);
+        rate
+    });
+    println!("  received: {} frames dropped for want of room in the ring", receive.kernel_drops().unwrap());
+    rate
 }
 
 fn transmit(namespace: &Namespace, choice: Choice) -> Transmit {
@@ -125,10 +158,73 @@ pub(crate) fn rate(settings: &Settings) {
     }
 }
 
+/// A file that is not kept.
+struct Nowhere;
+
+impl std::io::Write for Nowhere {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+pub(crate) fn capture(settings: &Settings) {
+    let (rounds, seconds) = (settings.get("rounds", 5usize), settings.get("seconds", 2u64));
+    let length = settings.get("length", 1400usize);
+    println!(
+        "\ncapture: {length}-byte frames over a veth pair, {rounds} rounds of {seconds} s each, every one recorded"
+    );
+    let mut rows = [("no capture", None), ("128 bytes", Some(128)), ("whole frames", Some(0))]
+        .map(|(name, snap_len)| (name, snap_len, Vec::new(), Vec::new()));
+    for _ in 0..rounds {
+        let [left, right] = pair();
+        let mut transmit = transmit(&left, Choice::Auto);
+        for (name, snap_len, rates, costs) in &mut rows {
+            let options = snap_len.map(|snap_len| capture::Options { snap_len, limit: u64::MAX, ..Default::default() });
+            let started = options.map(|options| Capture::start(Nowhere, "bench", &["n3"], 1, &options).unwrap());
+            let (capture, mut tap) = started.map(|(capture, mut taps)| (capture, taps.remove(0))).unzip();
+            let mut cost = 0.0;
+            rates.push(received(&right, seconds, |stop| {
+                let begin = thread_time();
+                let sent = generator(&mut transmit, length, stop, |now, frame| {
+                    if let Some(tap) = &mut tap {
+                        tap.record(0, Direction::Outbound, now, frame);
+                    }
+                });
+                cost = (thread_time() - begin) as f64 / sent as f64;
+            }));
+            costs.push(cost);
+            if let Some(written) = capture.map(|capture| capture.finish().unwrap()) {
+                println!("  {name}: {} written, {} left out", written.frames, written.overflowed);
+            }
+        }
+    }
+    for (name, _, rates, costs) in &rows {
+        let costs = spread(costs, 1.0, "ns of the sender's time each");
+        println!("  {name:<12} {}; {costs}", spread(rates, 1e6, "Mpps"));
+    }
+}
+
+/// Nanoseconds of processor time the calling thread has used.
+fn thread_time() -> u64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the kernel writes one timespec, ours.
+    unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time) };
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}
+
 fn round(length: usize, seconds: u64) -> Vec<(&'static str, f64)> {
     let [left, right] = pair();
     let mut rates = Vec::new();
-    for (name, choice) in [("bare", Choice::AfXdp), ("generator", Choice::AfXdp), ("sendmmsg", Choice::AfPacket)] {
+    for (name, choice) in [
+        ("bare", Choice::AfXdp),
+        ("generator", Choice::AfXdp),
+        ("sendmmsg", Choice::AfPacket),
+        ("segmented", Choice::AfPacketSegmented),
+    ] {
         let mut transmit = transmit(&left, choice);
         let rate = received(&right, seconds, |stop| {
             if name == "bare" {
@@ -139,6 +235,7 @@ fn round(length: usize, seconds: u64) -> Vec<(&'static str, f64)> {
         });
         rates.push((name, rate));
     }
+    rates.push(("received", receiver(&left, &right, length, seconds)));
     let directory = Directory::new();
     let frames: Vec<Vec<u8>> = (0..FLOWS).map(|flow| frame(length, flow)).collect();
     if peers::is_there("tcpreplay") {

@@ -9,7 +9,8 @@ use crate::error::SetupError;
 use crate::offload::{self, FRAME_MAX, VNET_HEADER_LEN, VnetHeader};
 use crate::packet_socket::{self, Ring, Use};
 use crate::site::index_of;
-use crate::sys::{self, check_len, timespec};
+use crate::sys::{self, check_len};
+use crate::waiting::wait_readable;
 
 /// The receiving half. The interface is made promiscuous; what we send ourselves does not come in.
 ///
@@ -64,7 +65,7 @@ impl Receive {
     /// time. What `take` writes into a frame goes nowhere. Never waits.
     pub fn receive(&mut self, limit: usize, mut take: impl FnMut(&mut [u8], Instant)) -> Received {
         let mut received = Received { more: true, ..Received::default() };
-        let Self { socket, ring, space, pool, cut, .. } = self;
+        let Self { socket, ring, space, pool, cut, dropped: lost } = self;
         // Read once a call: the clocks' readings would cost as much as the frames.
         let mut epoch = None;
         for _ in 0..limit {
@@ -73,8 +74,10 @@ impl Receive {
                 break;
             };
             let at = Instant::stamped(slot.stamp(), epoch.get_or_insert_with(Epoch::now));
+            let is_cut_off = slot.is_cut_off();
             let frame = if slot.is_queued() { take_queued(socket, space) } else { slot.frame(space) };
             match frame {
+                None if is_cut_off => *lost += 1,
                 None => received.malformed += 1,
                 Some((VnetHeader { gso: None, checksum, .. }, frame)) => {
                     if let Checksum::Partial { start, offset } = checksum {
@@ -101,13 +104,11 @@ impl Receive {
 
     /// Waits until a frame is there, for at most `timeout`. A signal ends it too.
     pub fn wait(&self, timeout: Span) {
-        let mut poll = libc::pollfd { fd: self.socket.as_raw_fd(), events: libc::POLLIN, revents: 0 };
-        let timeout = timespec(timeout);
-        // SAFETY: one pollfd and the timeout are read, the pollfd is written; no signal mask is given.
-        unsafe { libc::ppoll(&raw mut poll, 1, &raw const timeout, std::ptr::null()) };
+        wait_readable([self.socket.as_fd()], timeout);
     }
 
-    /// Frames the kernel dropped since the interface was opened because the ring was full.
+    /// Frames the kernel dropped since the interface was opened because the ring was full, and super-frames
+    /// (each counts as one) because the socket's buffer was.
     ///
     /// # Errors
     ///

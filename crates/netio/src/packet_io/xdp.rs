@@ -4,12 +4,12 @@ use std::fmt;
 use std::io;
 use std::ops::Range;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
-use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use super::{Sent, Slot};
 use crate::error::SetupError;
+use crate::memory::Mapping;
 use crate::port::{WIRE_FULL, reason};
 use crate::site::index_of;
 use crate::sys::{self, check};
@@ -56,17 +56,19 @@ impl Socket {
         let socket = unsafe { OwnedFd::from_raw_fd(fd) };
         let memory = Mapping::anonymous(FRAMES as usize * slot).map_err(failed("make the memory of"))?;
         let register = libc::xdp_umem_reg {
-            addr: memory.start.as_ptr().addr() as u64,
-            len: memory.length as u64,
+            addr: memory.start().as_ptr().addr() as u64,
+            len: memory.len() as u64,
             chunk_size: slot as u32,
             headroom: 0,
             flags: 0,
             tx_metadata_len: 0,
         };
         set(&socket, libc::XDP_UMEM_REG, &register).map_err(|source| {
-            let locked = source.raw_os_error() == Some(libc::ENOBUFS);
-            let hint = if locked { " (raise the limit of locked memory, `ulimit -l`)" } else { "" };
-            failed(&format!("share memory{hint} with"))(source)
+            let source = match source.raw_os_error() {
+                Some(libc::ENOBUFS) => io::Error::other("no more memory may be locked (raise the limit, `ulimit -l`)"),
+                _ => source,
+            };
+            failed("share memory with")(source)
         })?;
         // The fill ring is for receiving, and demanded all the same.
         for ring in [libc::XDP_UMEM_FILL_RING, libc::XDP_UMEM_COMPLETION_RING, libc::XDP_TX_RING] {
@@ -326,51 +328,5 @@ impl Queue<u64> {
         let entry = unsafe { self.entry(self.next).read() };
         self.next = self.next.wrapping_add(1);
         Some(entry)
-    }
-}
-
-/// Mapped memory.
-#[derive(Debug)]
-struct Mapping {
-    start: NonNull<u8>,
-    length: usize,
-}
-
-// SAFETY: the mapping is not tied to a thread.
-unsafe impl Send for Mapping {}
-
-impl Mapping {
-    fn anonymous(length: usize) -> io::Result<Self> {
-        Self::new(length, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1, 0)
-    }
-
-    fn of(socket: &OwnedFd, page: u64, length: usize) -> io::Result<Self> {
-        let page = libc::off_t::try_from(page).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
-        Self::new(length, libc::MAP_SHARED, socket.as_raw_fd(), page)
-    }
-
-    fn new(length: usize, flags: libc::c_int, fd: libc::c_int, page: libc::off_t) -> io::Result<Self> {
-        let protection = libc::PROT_READ | libc::PROT_WRITE;
-        // SAFETY: a fresh mapping at an address of the kernel's choice, populated so that no packet waits for a page.
-        let start =
-            unsafe { libc::mmap(std::ptr::null_mut(), length, protection, flags | libc::MAP_POPULATE, fd, page) };
-        if start == libc::MAP_FAILED {
-            return Err(io::Error::last_os_error());
-        }
-        NonNull::new(start.cast()).map(|start| Self { start, length }).ok_or(io::ErrorKind::OutOfMemory.into())
-    }
-
-    #[inline]
-    fn at(&self, offset: usize) -> *mut u8 {
-        debug_assert!(offset < self.length);
-        // SAFETY: callers give offsets within the mapping.
-        unsafe { self.start.as_ptr().add(offset) }
-    }
-}
-
-impl Drop for Mapping {
-    fn drop(&mut self) {
-        // SAFETY: our own mapping, and its owner, through which alone it is reached, is going away.
-        unsafe { libc::munmap(self.start.as_ptr().cast(), self.length) };
     }
 }

@@ -4,12 +4,12 @@
 //! of milliseconds.
 
 use std::io;
-use std::os::fd::{AsRawFd, OwnedFd};
-use std::ptr::NonNull;
+use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use engine::Checksum;
 
+use crate::memory::Mapping;
 use crate::offload::{VNET_HEADER_LEN, VnetHeader};
 
 const BLOCK: usize = 1 << 20;
@@ -21,15 +21,12 @@ const BODY: usize = size_of::<libc::tpacket2_hdr>();
 /// Slots in blocks of 1 MiB.
 #[derive(Debug)]
 pub(crate) struct Ring {
-    memory: NonNull<u8>,
+    memory: Mapping,
     blocks: usize,
     slot: usize,
     slots_per_block: usize,
     next: usize,
 }
-
-// SAFETY: the mapping belongs to the ring alone and is not tied to a thread.
-unsafe impl Send for Ring {}
 
 impl Ring {
     /// Makes the socket's ring of `blocks` MiB; slots take frames of up to `frame` bytes, at most a block.
@@ -46,23 +43,8 @@ impl Ring {
             tp_frame_nr: (blocks * slots_per_block) as libc::c_uint,
         };
         super::set(socket, libc::PACKET_RX_RING, &request)?;
-        // SAFETY: a fresh mapping of the ring just made, of its size.
-        let memory = unsafe {
-            libc::mmap(
-                std::ptr::null_mut(),
-                blocks * BLOCK,
-                libc::PROT_READ | libc::PROT_WRITE,
-                libc::MAP_SHARED,
-                socket.as_raw_fd(),
-                0,
-            )
-        };
-        if memory == libc::MAP_FAILED {
-            return Err(io::Error::last_os_error());
-        }
-        NonNull::new(memory.cast())
-            .map(|memory| Self { memory, blocks, slot, slots_per_block, next: 0 })
-            .ok_or(io::ErrorKind::OutOfMemory.into())
+        let memory = Mapping::of(socket, 0, blocks * BLOCK)?;
+        Ok(Self { memory, blocks, slot, slots_per_block, next: 0 })
     }
 
     /// How many frames the ring holds.
@@ -73,10 +55,10 @@ impl Ring {
     /// The next slot, if the kernel has filled it. It goes back to the kernel when dropped.
     pub(crate) fn next(&mut self) -> Option<Slot<'_>> {
         let offset = self.next / self.slots_per_block * BLOCK + self.next % self.slots_per_block * self.slot;
-        // SAFETY: `next` is below the number of slots, so that the slot lies in the mapping.
-        let slot = unsafe { self.memory.add(offset) };
-        // SAFETY: a slot begins with its status, aligned; the kernel changes it, hence the atomic.
-        let status = unsafe { AtomicU32::from_ptr(slot.as_ptr().cast()) };
+        let slot = self.memory.at(offset);
+        // SAFETY: `next` is below the number of slots, so that the slot lies in the mapping whole; it begins
+        // with its status, aligned, which the kernel changes, hence the atomic.
+        let status = unsafe { AtomicU32::from_ptr(slot.cast()) };
         // Acquire: what the kernel wrote before it set the status is there.
         if status.load(Ordering::Acquire) & libc::TP_STATUS_USER == 0 {
             return None;
@@ -87,18 +69,11 @@ impl Ring {
         }
         // SAFETY: the slot begins with this header, is aligned for it, and holds plain data, which the
         // kernel keeps away from until the status says so again.
-        let header = unsafe { slot.as_ptr().cast::<libc::tpacket2_hdr>().read() };
+        let header = unsafe { slot.cast::<libc::tpacket2_hdr>().read() };
         // SAFETY: the same holds for the rest of the slot; the status is not in it, and nobody else has
         // the mapping.
-        let body = unsafe { std::slice::from_raw_parts_mut(slot.as_ptr().add(BODY), self.slot - BODY) };
+        let body = unsafe { std::slice::from_raw_parts_mut(slot.add(BODY), self.slot - BODY) };
         Some(Slot { status, header, body })
-    }
-}
-
-impl Drop for Ring {
-    fn drop(&mut self) {
-        // SAFETY: our own mapping, and no slot borrows it any more.
-        unsafe { libc::munmap(self.memory.as_ptr().cast(), self.blocks * BLOCK) };
     }
 }
 
@@ -121,13 +96,18 @@ impl Slot<'_> {
         self.header.tp_status & libc::TP_STATUS_COPY != 0
     }
 
+    /// Whether the frame did not fit, so that its end is missing here.
+    pub(crate) fn is_cut_off(&self) -> bool {
+        self.header.tp_snaplen < self.header.tp_len
+    }
+
     /// The frame and what is known of it; `None` if it was truncated or makes no sense. A VLAN tag,
     /// which the kernel takes out, is put back in, for which the frame is copied to `space`.
     pub(crate) fn frame<'b>(&'b mut self, space: &'b mut [u8]) -> Option<(VnetHeader, &'b mut [u8])> {
         let Self { header, body, .. } = self;
         let start = usize::from(header.tp_mac).checked_sub(BODY)?;
         let length = header.tp_len as usize;
-        if header.tp_snaplen as usize != length {
+        if header.tp_snaplen != header.tp_len {
             return None;
         }
         let vnet = body.get(start.checked_sub(VNET_HEADER_LEN)?..start)?;

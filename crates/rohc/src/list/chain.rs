@@ -260,6 +260,11 @@ impl ChainDecompressor {
         self.list.items().next().map_or(next, |(item, _)| item[0])
     }
 
+    /// Are there headers with sequence numbers of their own?
+    pub(crate) fn has_sequences(&self) -> bool {
+        self.list.items().any(|(item, _)| headers::sequence(item).is_some())
+    }
+
     /// Octets of the extension headers.
     pub(crate) fn len(&self) -> usize {
         self.list.items().map(|(item, _)| headers::header_len(item)).sum()

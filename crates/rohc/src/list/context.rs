@@ -85,6 +85,11 @@ impl DecompressorLists {
         self.chains.len() == count && self.sn_bits == sn_bits
     }
 
+    /// Are there headers whose own sequence numbers follow the flow's?
+    pub(crate) fn has_sequences(&self) -> bool {
+        self.chains.iter().any(ChainDecompressor::has_sequences)
+    }
+
     /// Begins a packet: what the last one brought and was not committed is forgotten.
     pub(crate) fn begin(&mut self) {
         self.sources.abandon();

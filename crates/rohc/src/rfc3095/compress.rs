@@ -3,18 +3,19 @@
 use alloc::vec::Vec;
 use core::time::Duration;
 
-use super::chain::{self, RtpExtra};
+use super::chain::{self, IdCoding, RtpExtra};
 use super::feedback::{self, AckType, MODE_O, MODE_U};
 use super::format::{Request, Shape, StaticCrcs, Windows};
-use super::header::{Header, crc_static, same_static};
+use super::header::{Header, Ip, crc_static, same_static};
 use super::observe::{Due, Pattern};
+use super::pace::Pace;
 use super::{Kind, fields::Positions};
 use crate::bits::Bits;
 use crate::compressor::{CompressorConfig, Job, Sent};
 use crate::crc::{CRC3, CRC7, CRC8};
 use crate::error::FeedbackError;
 use crate::feedback::Feedback;
-use crate::list::CompressorLists;
+use crate::list::{ChainCompressor, CompressorLists};
 use crate::packet_type::PacketType;
 use crate::wlsb::Window;
 
@@ -26,6 +27,10 @@ const IR_DYN: u8 = 0b1111_1000;
 /// Packets with a CRC-7 that follow the repeats of a change which a CRC-3 does not see: enough for a
 /// decompressor that missed it to be sure that its context is damaged.
 const CRC7_GUARD: u8 = 5;
+
+/// Packets that a silence is as long as after which the decompressor cannot tell it from a lost burst by three bits of
+/// CRC: half of what the four bits of a sequence number say, less what its clock may differ by.
+const SILENCE: u64 = 5;
 
 /// A context.
 #[derive(Clone, Debug)]
@@ -45,7 +50,7 @@ pub(crate) struct Compressor {
     lists: CompressorLists,
     udp_checksum: bool,
     static_crcs: StaticCrcs,
-    /// Packets whose CRC must have 7 bits, because the change before them left the CRC-3 as it was.
+    /// Packets whose CRC must have 7 bits, because the change before them left the CRC-3 as it was, or a silence.
     needs_crc7: u8,
     /// IR packets, and IR-DYN packets, that are still to be sent.
     ir: u8,
@@ -58,6 +63,7 @@ pub(crate) struct Compressor {
     ir_at: Duration,
     since_refresh: u32,
     refresh_at: Duration,
+    pace: Pace,
 }
 
 enum Plan {
@@ -98,6 +104,7 @@ impl Compressor {
             ir_at: Duration::ZERO,
             since_refresh: 0,
             refresh_at: Duration::ZERO,
+            pace: Pace::default(),
         }
     }
 
@@ -145,6 +152,9 @@ impl Compressor {
             // The change leaves the CRC-3 as it was, which cannot catch a decompressor that missed it: longer
             // CRCs are used for a while (RFC 3095 5.9.2).
             self.needs_crc7 = CRC7_GUARD.saturating_add(job.config.repeats);
+        }
+        if self.pace.is_silent_for(SILENCE, job.now) && self.is_doubtful(&header) {
+            self.needs_crc7 = self.needs_crc7.max(1);
         }
         let mut request = Request {
             kind: self.kind,
@@ -307,6 +317,11 @@ impl Compressor {
             (self.since_ir, self.ir_at) = (0, job.now);
             self.ir = self.ir.saturating_sub(1);
         }
+        let steps = header.sn.wrapping_sub(self.header.sn) & self.kind.sn_mask();
+        match packet {
+            PacketType::Ir | PacketType::IrDyn => self.pace.restart(job.now),
+            _ => self.pace.note(job.now, if steps <= self.kind.sn_mask() / 2 { steps } else { 0 }),
+        }
         self.needs_crc7 = self.needs_crc7.saturating_sub(1);
         self.due.all_said();
         self.sent = self.sent.saturating_add(1);
@@ -326,6 +341,19 @@ impl Compressor {
             }
         }
         self.header = *header;
+    }
+
+    /// Is there anything in the packets that follows the sequence number without being covered by the UDP checksum?
+    fn is_doubtful(&self, header: &Header) -> bool {
+        let is_offset = |(ip, coding): (&Ip, &IdCoding)| !ip.is_v6() && coding.is_offset();
+        match self.kind {
+            Kind::Rtp => header.transport.udp_checksum == 0,
+            Kind::Esp => true,
+            Kind::Udp | Kind::Ip => {
+                !self.lists.chains.iter().all(ChainCompressor::is_empty)
+                    || header.ips().iter().zip(&self.pattern.codings).any(is_offset)
+            }
+        }
     }
 
     /// The sequence number of the most recent packet with these low bits, if it was sent in this context

@@ -10,6 +10,7 @@ use super::feedback::{AckType, write_ack};
 use super::fields::{Fields, Layout};
 use super::header::{Header, Ip, crc};
 use super::initial::{Chains, check_crc, lists_for};
+use super::pace::Pace;
 use crate::bits::Reader;
 use crate::cid::Incoming;
 use crate::crc::{CRC3, CRC7};
@@ -27,10 +28,12 @@ use crate::wlsb;
 const TOO_MANY: u32 = 3;
 /// n_1 and n_2.
 const HISTORY: u32 = 8;
+/// Packets in a row whose transport checksum was wrong, though the CRC of the header was right, that mean a damaged
+/// context. As a rule it is the payload that is damaged, and what is wrong with the context fails a CRC too; but there
+/// are differences that a CRC of three bits never sees.
+const TOO_MANY_MISMATCHES: u8 = 8;
 /// Packets that must follow a repair before one is delivered (RFC 3095 5.3.2.2.4 e, 5.3.2.2.5).
 const CONFIRMATIONS: u8 = 2;
-/// How much of the estimate of the time between packets a new sample makes, as a shift.
-const SMOOTHING: u32 = 3;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
@@ -53,14 +56,14 @@ pub(crate) struct Decompressor {
     udp_checksum: bool,
     /// The sequence number before the last one that was right: ref -1 of RFC 3095 5.3.2.2.5.
     previous_sn: Option<u32>,
-    /// When the last packet that was right arrived.
-    arrived: Duration,
-    /// The time from one sequence number to the next, in nanoseconds; 0 while unknown.
-    spacing: u64,
+    /// Of the packets that were right.
+    pace: Pace,
     /// Packets that must still confirm a repair.
     unconfirmed: u8,
     /// One bit a packet, the newest lowest: set if it failed.
     failures: u32,
+    /// Packets in a row whose checksum alone was wrong.
+    mismatches: u8,
     /// Was a compressed header right since the context was last given up? Or did an IR packet make all of it?
     is_proven: bool,
     /// What to ask for when it is given up.
@@ -83,6 +86,11 @@ enum Wrong {
     Checksum,
 }
 
+/// Has a compressed header of this format a CRC of seven bits, so that it may repair a context?
+const fn is_update(packet: PacketType) -> bool {
+    matches!(packet, PacketType::Uor2 | PacketType::Uor2Id | PacketType::Uor2Ts)
+}
+
 impl Decompressor {
     /// A context that knows nothing yet.
     pub(crate) fn new(kind: Kind) -> Self {
@@ -99,10 +107,10 @@ impl Decompressor {
             other_lists: DecompressorLists::new(),
             udp_checksum: false,
             previous_sn: None,
-            arrived: Duration::ZERO,
-            spacing: 0,
+            pace: Pace::default(),
             unconfirmed: 0,
             failures: 0,
+            mismatches: 0,
             is_proven: true,
             cure: AckType::Nack,
             acks: Limiter::default(),
@@ -147,30 +155,27 @@ impl Decompressor {
     ) -> Result<Arrival, DecompressError> {
         let cid = incoming.cid;
         let is_update = incoming.first() & 0xe0 == 0xc0;
-        match self.state {
-            State::None => {
-                self.nack(AckType::StaticNack, cid, around);
-                return Err(DecompressError::NoContext { cid });
-            }
-            State::Static if !is_update => {
-                // RFC 3095 5.4.2.2, SC: as a mismatching CRC, that is a NACK if the last was long ago.
-                self.nack(self.cure, cid, around);
-                return Err(DecompressError::Damaged { cid });
-            }
-            State::Static | State::Full => {}
+        if self.state == State::None {
+            self.nack(AckType::StaticNack, cid, around);
+            return Err(DecompressError::NoContext { cid });
         }
-        match self.try_compressed(incoming, around, out) {
-            Ok(result) => result,
-            Err(wrong) => {
-                self.unconfirmed = 0;
-                self.note_failure(is_update, cid, around);
-                Err(match wrong {
-                    Wrong::Malformed(what) => DecompressError::Malformed { cid, what },
-                    Wrong::Crc => DecompressError::Crc { cid, bits: if is_update { 7 } else { 3 } },
-                    Wrong::Checksum => DecompressError::Checksum { cid },
-                })
-            }
+        let wrong = match self.try_compressed(incoming, around, out) {
+            Ok(result) => return result,
+            Err(wrong) => wrong,
+        };
+        if self.state == State::Static && !is_update {
+            // RFC 3095 5.4.2.2, SC: as a mismatching CRC, that is a NACK if the last was long ago.
+            self.nack(self.cure, cid, around);
+            return Err(DecompressError::Damaged { cid });
         }
+        self.unconfirmed = 0;
+        let error = match wrong {
+            Wrong::Malformed(what) => DecompressError::Malformed { cid, what },
+            Wrong::Crc => DecompressError::Crc { cid, bits: if is_update { 7 } else { 3 } },
+            Wrong::Checksum => DecompressError::Checksum { cid },
+        };
+        self.note_failure(&error, is_update, cid, around);
+        Err(error)
     }
 
     fn take_ir(
@@ -240,7 +245,7 @@ impl Decompressor {
         }
     }
 
-    /// Makes `values` the context if the packet they belong to is right, and delivers it.
+    /// Makes `values` the context, and delivers the packet they belong to if it is right.
     #[expect(clippy::too_many_arguments, reason = "what IR and IR-DYN have in common")]
     fn initialise(
         &mut self,
@@ -263,9 +268,6 @@ impl Decompressor {
         out.extend_from_slice(payload);
         let judged = values.header.checksum_is_right(kind, &out[start..]);
         let has_packet = !payload.is_empty() || judged == Some(true);
-        if has_packet && judged == Some(false) {
-            return Err(DecompressError::Checksum { cid });
-        }
         self.kind = kind;
         self.state = State::Full;
         self.is_proven |= packet == PacketType::Ir;
@@ -278,10 +280,15 @@ impl Decompressor {
         self.previous_sn = None;
         self.unconfirmed = 0;
         self.failures = 0;
-        self.spacing = 0;
-        self.arrived = around.now;
+        self.mismatches = 0;
+        self.pace.restart(around.now);
         if !has_packet {
             return Err(DecompressError::NoPacket);
+        }
+        // The CRC-8 alone decides about the context (RFC 3095 5.3.2.2.3, 5.9.1). Whether the payload is right is
+        // another question.
+        if judged == Some(false) {
+            return Err(DecompressError::Checksum { cid });
         }
         Ok(Arrival {
             packet,
@@ -332,7 +339,7 @@ impl Decompressor {
                 }
             }
             Err(_) if self.state == State::None => self.nack(AckType::StaticNack, cid, around),
-            Err(_) => self.note_failure(true, cid, around),
+            Err(error) => self.note_failure(error, true, cid, around),
         }
         result
     }
@@ -375,7 +382,12 @@ impl Decompressor {
 
         let reference = header.sn;
         let sn = self.decode_sn(reference, &fields);
+        let start = out.len();
         let wrong = match self.attempt(&fields, sn, &behind, out) {
+            Ok((_, false)) if self.is_contradicted(&fields, sn, &behind, start, around.now, out) => {
+                out.truncate(start);
+                return Ok(Err(DecompressError::Unconfirmed { cid: incoming.cid }));
+            }
             Ok((values, is_certain)) => {
                 let arrival = arrival(&values);
                 self.previous_sn = Some(reference);
@@ -403,6 +415,29 @@ impl Decompressor {
         Ok(self.deliver(incoming.cid, arrival))
     }
 
+    /// Does a CRC of three bits take the packet with the sequence number that the clock suggests as well as with `sn`,
+    /// as which it stands in `out` from `start` on, and is it another packet then? Either a burst was lost or the
+    /// source made a pause: another packet, with other bits of CRC, will tell. This crate's compressor sends seven bits
+    /// behind a pause.
+    fn is_contradicted(
+        &self,
+        fields: &Fields,
+        sn: u32,
+        behind: &Behind<'_>,
+        start: usize,
+        now: Duration,
+        out: &mut Vec<u8>,
+    ) -> bool {
+        if is_update(fields.packet) {
+            return false;
+        }
+        let Some(other) = self.after_wraparound(fields, now).filter(|other| *other != sn) else { return false };
+        let end = out.len();
+        let is_other = self.attempt(fields, other, behind, out).is_ok() && out[start..end] != out[end..];
+        out.truncate(end);
+        is_other
+    }
+
     fn deliver(&self, cid: u16, arrival: Arrival) -> Result<Arrival, DecompressError> {
         if self.unconfirmed > 0 { Err(DecompressError::Unconfirmed { cid }) } else { Ok(arrival) }
     }
@@ -416,11 +451,7 @@ impl Decompressor {
     /// is far enough for its bits to have wrapped. The RFC adds 2^k once; with an estimate of how many
     /// packets were lost, the nearest number with these bits also finds several wraps.
     fn after_wraparound(&self, fields: &Fields, now: Duration) -> Option<u32> {
-        let interval = u64::try_from(now.saturating_sub(self.arrived).as_nanos()).ok()?;
-        if self.spacing == 0 {
-            return None;
-        }
-        let passed = (interval + self.spacing / 2) / self.spacing;
+        let passed = self.pace.passed(now)?;
         let half = 1u64 << (fields.sn.width - 1);
         if passed <= half || passed > u64::from(self.kind.sn_mask() / 2) {
             return None;
@@ -443,11 +474,9 @@ impl Decompressor {
         let start = out.len();
         let result = (|| {
             header.write(self.kind, &self.lists, behind.payload.len(), out).map_err(Wrong::Malformed)?;
-            let (polynomial, expected) = match fields.packet {
-                PacketType::Uor2 | PacketType::Uor2Id | PacketType::Uor2Ts => (&CRC7, fields.crc),
-                _ => (&CRC3, fields.crc),
-            };
-            if crc(polynomial, self.kind, header.ips(), &out[start..]) != expected {
+            let is_update = is_update(fields.packet);
+            let polynomial = if is_update { &CRC7 } else { &CRC3 };
+            if crc(polynomial, self.kind, header.ips(), &out[start..]) != fields.crc {
                 return Err(Wrong::Crc);
             }
             out.extend_from_slice(behind.payload);
@@ -456,11 +485,21 @@ impl Decompressor {
             if fields.udp_checksum == Some(0) {
                 return Err(Wrong::Checksum);
             }
-            header.checksum_is_right(self.kind, &out[start..]).map_or(Ok(false), |right| {
-                let covers_sn = self.kind == Kind::Rtp
-                    || header.ips().iter().zip(&values.codings).all(|(ip, coding)| ip.is_v6() || !coding.is_offset());
-                if right { Ok(covers_sn) } else { Err(Wrong::Checksum) }
-            })
+            let is_right = header.checksum_is_right(self.kind, &out[start..]);
+            // Of what follows the sequence number, identifications and numbers of AH and GRE are not in it.
+            let covers_sn = || {
+                self.kind == Kind::Rtp
+                    || !self.lists.has_sequences()
+                        && header
+                            .ips()
+                            .iter()
+                            .zip(&values.codings)
+                            .all(|(ip, coding)| ip.is_v6() || !coding.is_offset())
+            };
+            let is_certain = is_right == Some(true) && covers_sn();
+            // In Static Context three bits of CRC are too little (RFC 3095 5.3.2.2.1), but these are sixteen more.
+            let needs_proof = self.state == State::Static && !is_update;
+            if is_right == Some(false) || needs_proof && !is_certain { Err(Wrong::Checksum) } else { Ok(is_certain) }
         })();
         if result.is_err() {
             out.truncate(start);
@@ -471,16 +510,8 @@ impl Decompressor {
     /// A packet was right: what it updates becomes the context.
     fn accept(&mut self, fields: &Fields, values: &Values, around: &Surroundings<'_>) {
         let steps = values.header.sn.wrapping_sub(self.values.header.sn) & self.kind.sn_mask();
-        let interval = u64::try_from(around.now.saturating_sub(self.arrived).as_nanos()).unwrap_or(u64::MAX);
-        if (1..=self.kind.sn_mask() / 2).contains(&steps) {
-            let sample = interval / u64::from(steps);
-            // A pause of the source says little about the spacing of what comes after it.
-            self.spacing = match self.spacing {
-                0 => sample,
-                spacing => spacing - (spacing >> SMOOTHING) + (sample.min(spacing.saturating_mul(4)) >> SMOOTHING),
-            };
-        }
-        self.arrived = around.now;
+        let is_ahead = steps <= self.kind.sn_mask() / 2;
+        self.pace.note(around.now, if is_ahead { steps } else { 0 });
         // RFC 4815 6.2: of lists, UO-1-ID updates tables and sequence numbers only.
         self.lists.commit(values.header.sn, fields.packet != PacketType::Uo1Id);
         if fields.packet == PacketType::Uo1Id {
@@ -497,15 +528,22 @@ impl Decompressor {
         self.state = State::Full;
         self.is_proven = true;
         self.failures <<= 1;
+        self.mismatches = 0;
     }
 
     /// Rules a to c of RFC 3095 5.3.2.2.3.
-    fn note_failure(&mut self, is_update: bool, cid: u16, around: &mut Surroundings<'_>) {
-        self.failures = self.failures << 1 | 1;
-        let recent = (self.failures & ((1 << HISTORY) - 1)).count_ones();
-        if recent < TOO_MANY {
+    fn note_failure(&mut self, error: &DecompressError, is_update: bool, cid: u16, around: &mut Surroundings<'_>) {
+        let is_damaged = if matches!(error, DecompressError::Checksum { .. }) {
+            self.mismatches = self.mismatches.saturating_add(1);
+            self.mismatches >= TOO_MANY_MISMATCHES
+        } else {
+            self.failures = self.failures << 1 | 1;
+            (self.failures & ((1 << HISTORY) - 1)).count_ones() >= TOO_MANY
+        };
+        if !is_damaged {
             return;
         }
+        self.mismatches = 0;
         match self.state {
             State::Full => {
                 self.state = State::Static;

@@ -14,6 +14,7 @@
 //! | IR and IR-DYN packets: reading | [`initial`] |
 //! | fields and references put together (4.5) | [`decode`] |
 //! | states and modes of the decompressor, repair (5.3.2, 5.4.2) | [`decompress`] |
+//! | the time between packets, at both ends (5.3.2.2.4) | [`pace`] |
 //! | FEEDBACK-1 and FEEDBACK-2 (5.7.6) | [`feedback`] |
 //! | extension headers and CSRC lists (5.8) | [`crate::list`] |
 //!
@@ -46,6 +47,7 @@ pub(crate) mod format;
 pub(crate) mod header;
 mod initial;
 pub(crate) mod observe;
+mod pace;
 
 use crate::profile::Profile;
 

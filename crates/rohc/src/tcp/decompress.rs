@@ -33,6 +33,10 @@ enum State {
 const FAILURE: u8 = 2;
 /// The measure at which a context is taken for damaged: two failures in a row, or one in three for long.
 const DAMAGE: u8 = 4;
+/// Packets in a row whose TCP checksum was wrong, though the CRC of the header was right, that mean a damaged context.
+/// As a rule it is the payload that is damaged, and what is wrong with the context fails a CRC too; but there are
+/// differences that a CRC of three bits never sees.
+const MISMATCHES: u8 = 8;
 
 /// The CRC of FEEDBACK-2 (RFC 6846 8.3.1).
 const CRC: (Coverage, usize) = (Coverage::Element, 2);
@@ -124,6 +128,12 @@ pub(crate) struct Decompressor {
     /// The packet in hand, until it is found right.
     next: Knowledge,
     failures: u8,
+    /// Packets in a row whose checksum alone was wrong.
+    mismatches: u8,
+    /// Was a CO packet right since the context was last given up? Or did an IR packet make all of it?
+    is_proven: bool,
+    /// What to ask for when it is given up.
+    cure: Refusal,
     acks: Limiter,
     nacks: Limiter,
 }
@@ -135,6 +145,9 @@ impl Decompressor {
             known: Knowledge::new(),
             next: Knowledge::new(),
             failures: 0,
+            mismatches: 0,
+            is_proven: true,
+            cure: Refusal::Dynamic,
             acks: Limiter::default(),
             nacks: Limiter::default(),
         }
@@ -192,6 +205,8 @@ impl Decompressor {
         match &result {
             Ok(arrival) => {
                 self.failures = self.failures.saturating_sub(1);
+                self.mismatches = 0;
+                self.is_proven |= arrival.packet != PacketType::IrDyn;
                 if updates_much(arrival.packet) {
                     self.acknowledge(cid, around);
                 }
@@ -292,8 +307,10 @@ impl Decompressor {
         let more = incoming.body().len().min(MAX_BASE - 1);
         octets[1..=more].copy_from_slice(&incoming.body()[..more]);
         let (base, len) = BaseHeader::read(packet, &octets[..=more]).map_err(malformed)?;
-        // RFC 6846 5.3.1.4.
-        if self.state == State::Static && base.crc_bits == 3 {
+        // RFC 6846 5.3.1.4: in Static Context three bits of CRC are too little. But the checksum is sixteen more, and
+        // covers all that changes from packet to packet but an identification that counts.
+        let needs_more = self.state == State::Static && base.crc_bits == 3;
+        if needs_more && ip_id.is_sequential() {
             return Err(DecompressError::Damaged { cid });
         }
         let rest = &incoming.body()[len - 1..];
@@ -310,7 +327,7 @@ impl Decompressor {
                 }
             }
         }
-        let built = result?;
+        let built = result.map_err(|error| if needs_more { DecompressError::Damaged { cid } } else { error })?;
         self.commit();
         // The header ends where the payload begins, and that ends with the packet.
         let payload = out.len() - built.start - built.header;
@@ -347,19 +364,27 @@ impl Decompressor {
 
     /// RFC 6846 5.3.1.2 to 5.3.1.5.
     fn fail(&mut self, cid: u16, error: &DecompressError, around: &mut Surroundings<'_>) {
-        let is_wrong = matches!(
-            error,
-            DecompressError::Crc { .. } | DecompressError::Checksum { .. } | DecompressError::Malformed { .. }
-        );
-        if is_wrong {
-            self.failures = self.failures.saturating_add(FAILURE);
+        match error {
+            DecompressError::Checksum { .. } => {
+                self.mismatches = self.mismatches.saturating_add(1);
+                if self.mismatches >= MISMATCHES {
+                    (self.mismatches, self.failures) = (0, self.failures.max(DAMAGE));
+                }
+            }
+            DecompressError::Crc { .. } | DecompressError::Malformed { .. } => {
+                self.failures = self.failures.saturating_add(FAILURE);
+            }
+            _ => {}
         }
         match self.state {
             State::None => self.refuse(cid, Refusal::Static, around),
             State::Full if self.failures >= DAMAGE => {
                 self.state = State::Static;
                 self.failures = 0;
-                self.refuse(cid, Refusal::Dynamic, around);
+                // What an IR-DYN packet has not mended is in the static part.
+                self.cure = if self.is_proven { Refusal::Dynamic } else { Refusal::Static };
+                self.is_proven = false;
+                self.refuse(cid, self.cure, around);
             }
             State::Full => {}
             // Headers with CRC-7 or CRC-8 keep failing: the static part is wrong too.
@@ -368,7 +393,7 @@ impl Decompressor {
                 self.failures = 0;
                 self.refuse(cid, Refusal::Static, around);
             }
-            State::Static => self.refuse(cid, Refusal::Dynamic, around),
+            State::Static => self.refuse(cid, self.cure, around),
         }
     }
 
@@ -402,7 +427,8 @@ impl Decompressor {
     }
 }
 
-#[derive(Clone, Copy)]
+/// What the peer is to send.
+#[derive(Clone, Copy, Debug)]
 enum Refusal {
     Dynamic,
     Static,

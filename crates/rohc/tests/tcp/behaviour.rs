@@ -427,3 +427,25 @@ fn feedback_repairs_a_restarted_decompressor() {
         (0..10).map(|_| line.send(&download.step(12).0.packet(), false).1 == Some(Ok(()))).collect();
     assert_eq!(results.iter().filter(|is_ok| !**is_ok).count(), 1, "{results:?}");
 }
+
+/// An IR packet of another flow, as one that was damaged and passed its CRC, and feedback that has to mend it.
+#[test]
+fn a_wrong_static_context_is_asked_for() {
+    let mut line = Line::new(15, Mode::Optimistic);
+    let mut segment = Segment { payload: 100, ..Segment::v6() };
+    for _ in 0..20 {
+        segment.seq += 100;
+        line.deliver(&segment);
+    }
+    let mut other = Compressor::new(CompressorConfig::default());
+    let mut rohc = Vec::new();
+    other.compress(line.now, &Segment { ports: (7, 9), ..segment.clone() }.packet(), &mut rohc).unwrap();
+    line.decompressor.decompress(line.now, &rohc, &mut Vec::new()).unwrap();
+    let results: Vec<bool> = (0..60)
+        .map(|_| {
+            segment.seq += 100;
+            line.send(&segment.packet(), false).1 == Some(Ok(()))
+        })
+        .collect();
+    assert!(results[40..].iter().all(|is_ok| *is_ok), "{results:?}");
+}

@@ -103,6 +103,10 @@ pub(crate) fn all() -> Vec<Flow> {
         flows.push(Flow::new(name, Profile::Ip, 20, move |n| ipv4(kind.of(n), 132, &payload(n, 30))));
     }
     flows.extend([
+        Flow::new("IPv4/UDP/RTP without checksum", Profile::Rtp, 40, |n| {
+            let rtp = rtp(n, 160 * n, false, 0, &[], &payload(n, 20));
+            ipv4(Sequential.of(n), 17, &udp4(false, (5004, 5004), &rtp))
+        }),
         Flow::new("IPv4/UDP without checksum", Profile::Udp, 28, |n| {
             ipv4(Sequential.of(n), 17, &udp4(false, (40_000, 53), &payload(n, 30)))
         }),

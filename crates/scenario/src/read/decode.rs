@@ -160,6 +160,7 @@ impl Decoder<'_> {
         let (links, flows) = (links?, flows?);
         self.reachable(&top, &sites, &links, &flows)?;
         self.iperf3_limits(&top, &flows, measure)?;
+        self.pairs_after(&top, &flows, measure.2)?;
         let (duration, interval, warmup) = measure;
         Ok(Cell { id: 0, repeat: 0, coordinates, seed, sites, links, path, flows, duration, interval, warmup })
     }

@@ -100,6 +100,24 @@ impl Decoder<'_> {
         Ok(())
     }
 
+    /// A pair that is to be measured must not leave in the warm-up.
+    pub(crate) fn pairs_after(&self, top: &Fields<'_>, flows: &[Flow], warmup: Span) -> Result<(), Noted> {
+        for flow in flows {
+            let Traffic::Pairs(pairs) = &flow.traffic else { continue };
+            let first = flow.start + pairs.every;
+            if first < warmup {
+                let entry = top.get("traffic").and_then(|node| node.entry(&flow.name)).map(|entry| entry.key_at);
+                let what =
+                    format!("the first pair of `{}` that is measured leaves at {first}, in the warm-up", flow.name);
+                return Err(self.notes.note(
+                    Problem::new(entry, what)
+                        .remedy(format!("start it later, lengthen its `every`, or warm up for at most {first}")),
+                ));
+            }
+        }
+        Ok(())
+    }
+
     /// Two flows cannot have one UDP port at a site.
     fn own_ports(&self, entries: &[Entry], flows: &[Flow]) -> Result<(), Noted> {
         let mut taken: BTreeMap<(usize, u16), &str> = BTreeMap::new();
@@ -107,11 +125,14 @@ impl Decoder<'_> {
             for port in flow.udp_ports(number) {
                 for site in [flow.from, flow.to] {
                     let Some(other) = taken.insert((site, port), &flow.name) else { continue };
-                    if other != flow.name {
-                        let what = format!("`{}` and `{other}` both want UDP port {port}", flow.name);
-                        let problem = Problem::new(entry.key_at, what);
-                        return Err(self.notes.note(problem.remedy("give one of them another `port`")));
-                    }
+                    let what = if other == flow.name {
+                        format!("signalling and voice of `{other}` both want UDP port {port}")
+                    } else {
+                        format!("`{}` and `{other}` both want UDP port {port}", flow.name)
+                    };
+                    return Err(self
+                        .notes
+                        .note(Problem::new(entry.key_at, what).remedy("give one of them another `port`")));
                 }
             }
         }

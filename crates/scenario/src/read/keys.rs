@@ -468,8 +468,16 @@ pub(crate) static PAIRS: Table = Table {
             "[60B, 400B, 1400B] or {from: 60B, to: 1400B, step: 20B}",
             "Sizes of the IP datagrams; 60, 80, 100, 150, 200, 400, 600, 800, 1000, 1200 and 1400 B if absent.",
         ),
-        key("rounds", "2", "How often all sizes are gone through; twice if absent."),
-        key("every", "6s", "From one pair to the next: long enough for the line to be idle again; 6 s if absent."),
+        key(
+            "rounds",
+            "2",
+            "How often all sizes are gone through, after one pair that opens the flow and is not measured; twice if absent.",
+        ),
+        key(
+            "every",
+            "6s",
+            "From one pair to the next: long enough for the line to be idle again; each leaves up to a sixteenth of it later, so that none is in step with other traffic. 6 s if absent.",
+        ),
         key("zeros", "true", "Zeros as payload; bytes that do not compress if absent."),
         key("port", "9009", "UDP port at both ends; one of its own if absent."),
     ],
@@ -527,6 +535,11 @@ pub(crate) static EXPECT: Table = Table {
             "where",
             "{traffic: gmdss}",
             "In which cells: swept keys (or `flow`) and one or more of their values; in all if absent.",
+        ),
+        key(
+            "only",
+            "virtual or real",
+            "In which runs: what no real machine can keep to is judged in virtual time alone. In all if absent.",
         ),
         key("against", "{path: host}", "Judge the ratio to the cells that differ in these keys alone."),
         key(

@@ -214,7 +214,7 @@ fn pfcp(notes: &Notes, top: &Fields<'_>) -> Result<PfcpOptions, Noted> {
     let default = PfcpOptions::default();
     let Some(node) = top.get("pfcp") else { return Ok(default) };
     let fields = Fields::read(notes, node, &keys::PFCP)?;
-    let node_id = fields.with("node_id", |notes, node| group::fqdn(notes, node));
+    let node_id = fields.with("node_id", |notes, node| group::name(notes, node));
     let teids = [("choose", TeidChoice::Upf), ("fixed", TeidChoice::Fixed)];
     let teid = fields.with("teid", |notes, node| fields::choice(notes, node, "way", &teids));
     let apply_action = fields.with("apply_action", |notes, node| fields::integer(notes, node, 1..=2));

@@ -1,7 +1,7 @@
 //! The questions of a scenario: expectations, figures, findings.
 
 use engine::{Rate, Span};
-use measure::{Axis, Expectation, Figure, Finding, Metric, Panel, Relation, Rule, Selection, Study, Unit};
+use measure::{Axis, Clock, Expectation, Figure, Finding, Metric, Panel, Relation, Rule, Selection, Study, Unit};
 
 use crate::read::assign::{self, Scope, Target};
 use crate::read::fields::{self, Fields};
@@ -23,6 +23,8 @@ pub(crate) struct Questions<'a> {
     known: Vec<&'a SweptKey>,
 }
 
+/// Runs that an expectation may be of.
+const CLOCKS: [(&str, Clock); 2] = [("virtual", Clock::Virtual), ("real", Clock::Real)];
 /// Stands for the flow's name where a swept key may stand.
 const FLOW: &str = "flow";
 
@@ -62,9 +64,10 @@ impl<'a> Questions<'a> {
         let (that, against) = (that?, against?);
         let holds = fields.need("holds")?;
         let (relation, bound) = self.holds(holds, that, against.is_some())?;
+        let only = fields.with("only", |notes, node| fields::choice(notes, node, "kind of run", &CLOCKS))?;
         let text = fields::text(self.notes, holds)?.trim().to_owned();
         let (Some(select), false) = (select?, matches!(against, Some(None))) else { return Ok(None) };
-        Ok(Some(Expectation { that, select, against: against.flatten(), relation, bound, text }))
+        Ok(Some(Expectation { that, select, against: against.flatten(), relation, bound, text, only }))
     }
 
     /// The coordinates that something is compared with: one value for each key.

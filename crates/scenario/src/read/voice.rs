@@ -1,8 +1,9 @@
 //! Voice, packet pairs, calls and video: from keys to what is sent.
 
 use engine::{Size, Span};
-use traffic::pairs::PAIR_LEN;
+use traffic::pairs::{OPENING, PAIR_LEN};
 use traffic::rating::Impairment;
+use traffic::sip::LONGEST_RING;
 use traffic::{Frames, LOG_LIMIT, P59, RTP_LEN, Talk, VOCODERS, Vocoder};
 
 use crate::plan::{Call, Pairs, Path, Quic, Voice};
@@ -71,7 +72,15 @@ impl Decoder<'_> {
         };
         let frames = get("frames").map(|node| fields::integer(notes, node, 1..=MOST_FRAMES)).transpose();
         let every = get("every").map(|node| fields::positive_span(notes, node)).transpose();
-        let rtp = get("rtp").map(|node| fields::boolean(notes, node)).transpose();
+        let rtp = get("rtp").map(|node| {
+            let rtp = fields::boolean(notes, node)?;
+            if in_call && !rtp {
+                let problem = Problem::new(node.at, "voice in a call goes over RTP");
+                return Err(notes.note(problem.remedy("leave `rtp` away, or use `voice` instead of `call`")));
+            }
+            Ok(rtp)
+        });
+        let rtp = rtp.transpose();
         let talk = get("talk").map(|node| self.talk(node)).transpose();
         let buffer = get("buffer").map(|node| fields::span(notes, node)).transpose();
         let ie = get("ie").map(|node| self.within(node, 0.0, 95.0)).transpose();
@@ -161,7 +170,13 @@ impl Decoder<'_> {
         let both_ways = fields.with("both-ways", fields::boolean);
         let hold = fields.with("hold", fields::positive_span);
         let pause = fields.with("pause", fields::positive_span);
-        let ring = fields.with("ring", fields::span);
+        let ring = fields.with("ring", |notes, node| match fields::span(notes, node)? {
+            ring if ring <= LONGEST_RING => Ok(ring),
+            ring => {
+                let problem = Problem::new(node.at, format!("nobody lets it ring for {ring}"));
+                Err(notes.note(problem.remedy(format!("choose at most {LONGEST_RING}"))))
+            }
+        });
         let t1 = fields.with("t1", fields::positive_span);
         let compact = fields.with("compact", fields::boolean);
         let port = fields.with("port", |notes, node| fields::integer(notes, node, 1_024..=65_535));
@@ -189,7 +204,11 @@ impl Decoder<'_> {
         let port = fields.with("port", |notes, node| fields::integer(notes, node, 1_024..=65_535));
         let sizes = sizes?.unwrap_or(PAIR_SIZES.into_iter().filter(|size| *size <= path.mtu).collect());
         let (rounds, every) = (rounds?.unwrap_or(2) as u16, every?.unwrap_or(PAIR_EVERY));
-        let pairs = sizes.len() as u64 * u64::from(rounds);
+        if let Some(node) = fields.get("sizes").filter(|_| sizes.iter().all(|size| *size == sizes[0])) {
+            let problem = Problem::new(node.at, "one size tells nothing: the rate is a slope over sizes");
+            return Err(notes.note(problem.remedy("name at least two different sizes, such as `[60B, 400B, 1400B]`")));
+        }
+        let pairs = OPENING + sizes.len() as u64 * u64::from(rounds);
         let last = every.times(pairs - 1);
         if last >= whole || pairs > u64::from(u16::MAX) {
             let problem = Problem::new(node.at, format!("{pairs} pairs take {last}, and the cell ends after {whole}"));

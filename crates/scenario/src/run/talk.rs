@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use engine::{Random, Span, Time};
 use measure::{CallsRecord, Observation, PacketCounts, PacketPoint, PairsRecord, SERIES_LIMIT, Snapshot, VoiceRecord};
 use traffic::application::{jitter, passages, quantile, variations};
-use traffic::pairs::{PairsSink, PairsSource, Slope, separations};
+use traffic::pairs::{OPENING, PairsSink, PairsSource, Slope, separations};
 use traffic::rating::Impairment;
 use traffic::sip::{Callee, Caller};
 use traffic::{Application, KeyError, Passage, VoiceSink, VoiceSource, listen};
@@ -207,14 +207,15 @@ fn slope(way: &Way, pairs: &Pairs) -> Option<PairsRecord> {
 }
 
 /// Makes points of packet pairs out of those of datagrams: IP datagrams' sizes, and with the second of
-/// a pair its separation from the first.
+/// a pair its separation from the first, but for the opening pair.
 fn separate(series: &mut [PacketPoint], header: u16) {
     let mut first: Option<PacketPoint> = None;
     for point in series {
         point.bytes += u64::from(header);
         point.jitter_s = None;
         let arrival = |point: &PacketPoint| point.delay_s.map(|delay| point.sent_s + delay);
-        if !point.number.is_multiple_of(2)
+        if point.number >= OPENING * 2
+            && !point.number.is_multiple_of(2)
             && let Some(first) = first.filter(|first| first.number + 1 == point.number)
         {
             let apart = arrival(point).zip(arrival(&first)).map(|(second, first)| second - first);

@@ -14,11 +14,15 @@ mod filter;
 mod schedule;
 mod spacing;
 mod stateful;
+mod summary;
 mod trace;
+mod verify;
 
 pub use addresses::{AddressRule, AddressTable, Direction, Prefix, PrefixError, Route};
 pub use filter::{Filter, FilterError};
 pub use schedule::{Instances, Item, Network, Over, Replay, ReplayConfig, ReplayError};
 pub use spacing::{Spacing, SpacingError};
 pub use stateful::Waits;
-pub use trace::{Left, LeftOut, LongGap, Stamp, Trace, TraceError, TracePacket, WriteError};
+pub use summary::{Amount, PEAK_SLOT, Summary};
+pub use trace::{Left, LeftOut, LongGap, Trace, TraceError, TracePacket, WriteError};
+pub use verify::{Comparison, Observed, VerifyError};

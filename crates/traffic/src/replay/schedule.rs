@@ -311,6 +311,12 @@ impl Replay {
         Some((instance, index))
     }
 
+    /// Whether segments wait for each other.
+    #[must_use]
+    pub const fn is_stateful(&self) -> bool {
+        matches!(self.course, Course::Stateful(_))
+    }
+
     /// What waiting did to a stateful replay.
     #[must_use]
     pub fn waits(&self) -> Waits {

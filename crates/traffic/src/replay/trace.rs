@@ -7,6 +7,8 @@ use engine::Span;
 use wire::checksum::{Sum, checksum};
 use wire::{Fragment, Headers, ethertype, protocol};
 
+use crate::stamp::{STAMP_LEN, fitting};
+
 /// The longest step back between two packets that passes for packets in the wrong order. A longer one is taken
 /// for a clock that was set.
 const DISORDER: i128 = 1_000_000_000;
@@ -86,9 +88,6 @@ pub struct LongGap {
     /// By how much together.
     pub removed: Span,
 }
-
-/// What is put at the start of a payload: as much of it as fits, in whole steps of 8 octets.
-pub type Stamp = [u8; 24];
 
 /// Why a packet could not be written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -284,8 +283,7 @@ impl Trace {
     #[must_use]
     pub fn stamp_room(&self, index: usize) -> usize {
         let record = &self.packets[index];
-        let payload = if record.payload == 0 { 0 } else { record.length as usize - usize::from(record.payload) };
-        payload.min(size_of::<Stamp>()) & !7
+        stamp_room(record.payload, record.length)
     }
 
     /// Writes the packet at `index` into `out` from its IP header on, with these addresses and, if one is given,
@@ -299,7 +297,7 @@ impl Trace {
         index: usize,
         source: IpAddr,
         destination: IpAddr,
-        stamp: Option<&Stamp>,
+        stamp: Option<&[u8; STAMP_LEN]>,
         out: &mut [u8],
     ) -> Result<usize, WriteError> {
         let record = &self.packets[index];
@@ -368,17 +366,18 @@ enum Covered {
 }
 
 /// Where the parts of a packet are that is to be held.
-struct Layout {
-    length: u32,
+pub(super) struct Layout {
+    pub(super) length: u32,
     checksum: Covered,
-    payload: u16,
+    /// Where a payload starts that may be written over, or 0.
+    pub(super) payload: u16,
     /// Where the transport starts and the pseudo-header's sum, if its checksum can be made anew: that of a
     /// fragment covers what is not here.
     seal: Option<(usize, Sum)>,
 }
 
 impl Layout {
-    fn of(captured: &[u8], length: u32) -> Result<Self, LeftOut> {
+    pub(super) fn of(captured: &[u8], length: u32) -> Result<Self, LeftOut> {
         let length = total_length(captured, length)?;
         let captured = &captured[..captured.len().min(length as usize)];
         let ethertype = if captured[0] >> 4 == 4 { ethertype::IPV4 } else { ethertype::IPV6 };
@@ -421,6 +420,11 @@ impl Layout {
         Ok(layout)
     }
 
+    /// How many octets of a stamp it takes.
+    pub(super) fn stamp_room(&self) -> usize {
+        stamp_room(self.payload, self.length)
+    }
+
     /// Puts length and checksums right for a packet that is as it was captured and zeros beyond. True if a
     /// checksum was not.
     fn seal(&self, packet: &mut [u8]) -> bool {
@@ -459,6 +463,14 @@ impl Layout {
             Covered::All(at) | Covered::Payload(at) => [header, word(usize::from(at))],
             Covered::Nothing => [header, 0],
         }
+    }
+}
+
+/// How many octets of a stamp fit after `payload` (0 if there is none) of a packet of `length` bytes.
+const fn stamp_room(payload: u16, length: u32) -> usize {
+    match payload {
+        0 => 0,
+        start => fitting(length as usize - start as usize),
     }
 }
 

@@ -128,8 +128,8 @@ impl Caller {
         }
         let Some(status) = message.status() else { return };
         match (message.sequence, &mut self.state) {
-            // RFC 3261 17.1.1.2: a provisional response ends the retransmissions.
-            ((1, Method::Invite), State::Inviting(invite)) if status < 200 => invite.quiet(),
+            // RFC 3261 17.1.1.2: a provisional response ends the retransmissions, and timer B.
+            ((1, Method::Invite), State::Inviting(invite)) if status < 200 => invite.quiet(now),
             ((1, Method::Invite), State::Inviting(_)) if status < 300 => self.answered(now, message),
             // RFC 3261 13.2.2.4: each 2xx that comes again is acknowledged again.
             // One for a call that was given up is left: its sender gives up in turn.

@@ -47,11 +47,11 @@ impl ControlPlane {
         }
     }
 
-    /// A request was sent as often as it may be. If nothing at all came meanwhile the user plane is dead; if something did, it just
-    /// does not answer this.
+    /// A request was sent as often as it may be. If nothing at all came since it was sent for the second time the user plane is
+    /// dead; if something did, it just does not answer this.
     pub(super) fn unanswered(&mut self, now: Time, pending: &Pending) {
         let &Pending { purpose, first_sent, requests, .. } = pending;
-        let silent = self.heard.is_none_or(|heard| heard < first_sent);
+        let silent = self.heard.is_none_or(|heard| heard < first_sent + self.config.t1);
         let associated = !matches!(purpose, Purpose::Associate | Purpose::Release);
         if silent && associated && self.state != State::Dead {
             self.dead(now, purpose, requests);

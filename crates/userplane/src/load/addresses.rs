@@ -3,11 +3,13 @@
 use core::fmt;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// Consecutive addresses of one family, at least one.
+/// Consecutive addresses of one family, at least one; or UEs, of which IPv6 gives each a /64.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AddressRange {
     first: IpAddr,
     count: u64,
+    /// Addresses from one to the next, as a power of two.
+    shift: u32,
 }
 
 /// Why addresses are no range.
@@ -33,6 +35,20 @@ impl AddressRange {
     ///
     /// [`RangeError`]: not unicast addresses all of them.
     pub fn new(first: IpAddr, count: u64) -> Result<Self, RangeError> {
+        Self::apart(first, count, 0)
+    }
+
+    /// As [`new`](Self::new), for UEs: each IPv6 address is in a /64 of its own (TS 23.501 5.8.2.2.1,
+    /// TS 29.244 8.2.62).
+    ///
+    /// # Errors
+    ///
+    /// As [`new`](Self::new).
+    pub fn of_ues(first: IpAddr, count: u64) -> Result<Self, RangeError> {
+        Self::apart(first, count, if first.is_ipv6() { 64 } else { 0 })
+    }
+
+    fn apart(first: IpAddr, count: u64, shift: u32) -> Result<Self, RangeError> {
         let count = count.max(1);
         let host = match first {
             IpAddr::V4(v4) => !v4.is_unspecified() && !v4.is_broadcast(),
@@ -46,8 +62,9 @@ impl AddressRange {
             IpAddr::V4(_) => u128::from(Ipv4Addr::new(224, 0, 0, 0).to_bits()),
             IpAddr::V6(_) => Ipv6Addr::new(0xff00, 0, 0, 0, 0, 0, 0, 0).to_bits(),
         };
-        match number(first).checked_add(u128::from(count)) {
-            Some(after) if after <= end => Ok(Self { first, count }),
+        // The largest count times the largest step fits.
+        match (number(first) >> shift << shift).checked_add(u128::from(count) << shift) {
+            Some(after) if after <= end => Ok(Self { first, count, shift }),
             _ => Err(RangeError::TooLong { first, count }),
         }
     }
@@ -77,24 +94,29 @@ impl AddressRange {
         match self.first {
             // The range's end was checked.
             IpAddr::V4(v4) => Ipv4Addr::from_bits(v4.to_bits().wrapping_add(offset as u32)).into(),
-            IpAddr::V6(v6) => Ipv6Addr::from_bits(v6.to_bits().wrapping_add(offset.into())).into(),
+            IpAddr::V6(v6) => Ipv6Addr::from_bits(v6.to_bits().wrapping_add(u128::from(offset) << self.shift)).into(),
         }
     }
 
-    /// The number of `address` in the range, if it is in it.
+    /// The number of `address` in the range, if it is in it, or in a UE's /64.
     #[must_use]
     pub fn find(&self, address: IpAddr) -> Option<u64> {
         if self.first.is_ipv4() != address.is_ipv4() {
             return None;
         }
-        let offset = number(address).checked_sub(number(self.first))?;
+        let offset = (number(address) >> self.shift).checked_sub(number(self.first) >> self.shift)?;
         u64::try_from(offset).ok().filter(|offset| *offset < self.count)
     }
 
     /// Whether some address is in both.
     #[must_use]
     pub fn overlaps(&self, other: &Self) -> bool {
-        self.find(other.first).is_some() || other.find(self.first).is_some()
+        let ends = |range: &Self| {
+            let begin = number(range.first) >> range.shift << range.shift;
+            (begin, begin + (u128::from(range.count) << range.shift))
+        };
+        let ((a, a_end), (b, b_end)) = (ends(self), ends(other));
+        self.first.is_ipv4() == other.first.is_ipv4() && a < b_end && b < a_end
     }
 }
 
@@ -134,6 +156,17 @@ mod tests {
         let six = range("2001:db8::ffff", 2).unwrap();
         assert_eq!(six.last().to_string(), "2001:db8::1:0");
         assert_eq!(six.find(six.last()), Some(1));
+    }
+
+    #[test]
+    fn ues_have_a_64_each() {
+        let ues = AddressRange::of_ues("2001:db8::1".parse().unwrap(), 3).unwrap();
+        assert_eq!(ues.to_string(), "2001:db8::1 to 2001:db8:0:2::1");
+        assert_eq!(ues.find("2001:db8:0:1:dead::".parse().unwrap()), Some(1));
+        assert_eq!(ues.find("2001:db8:0:3::1".parse().unwrap()), None);
+        assert!(ues.overlaps(&range("2001:db8:0:2::ffff", 1).unwrap()));
+        assert!(!ues.overlaps(&range("2001:db8:0:3::", 1).unwrap()));
+        assert!(!ues.overlaps(&range("10.0.0.1", 1).unwrap()));
     }
 
     #[test]

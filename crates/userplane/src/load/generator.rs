@@ -217,6 +217,13 @@ impl Generator {
         length
     }
 
+    /// From now on a session's uplink goes through another tunnel, as after a restart of the UPF.
+    pub fn retunnel(&mut self, session: u32, tunnel: Tunnel) {
+        if let Some(slot) = self.tunnels.get_mut(session as usize) {
+            *slot = tunnel;
+        }
+    }
+
     /// Packets that could not be written since they were too long.
     #[must_use]
     pub fn unwritable(&self) -> u64 {
@@ -338,9 +345,9 @@ mod tests {
 
     fn population() -> Arc<Population> {
         let range = |first: &str, count| AddressRange::new(first.parse().unwrap(), count).unwrap();
-        let group = |name: &str, ue, pdn, start_teid| Group {
+        let group = |name: &str, ue: &str, pdn, start_teid| Group {
             name: name.into(),
-            ues: range(ue, 3),
+            ues: AddressRange::of_ues(ue.parse().unwrap(), 3).unwrap(),
             pdns: range(pdn, 2),
             start_teid,
             flows_per_ue: 2,
@@ -413,7 +420,7 @@ mod tests {
             .iter()
             .flat_map(|group| (0..3).map(|i| (group.ues.at(i.into()), group.start_teid + i)).collect::<Vec<_>>());
         let teids = teids.collect();
-        let mut receiver = Receiver::new(population.clone(), MARK);
+        let mut receivers = DIRECTIONS.map(|way| Receiver::new(population.clone(), way, MARK));
         let mut sent = [[Volume::default(); 2]; 2];
         let mut slot = vec![0; 2_048];
         let travel = Span::from_micros(70);
@@ -423,14 +430,15 @@ mod tests {
             assert_eq!(generator.write(now, &mut slot), due.length);
             sent[due.group][index(due.direction)].add(due.length);
             let frame = forward(due.direction, &slot[..due.length], &teids);
-            let Heard::User(user) = receiver.receive(due.direction, now + travel, &frame) else { panic!("not ours") };
-            assert_eq!((user.direction, user.group, user.latency), (due.direction, due.group, Some(travel)));
+            let heard = receivers[index(due.direction)].receive(now + travel, &frame);
+            let Heard::User(user) = heard else { panic!("not ours") };
+            assert_eq!((user.group, user.latency), (due.group, Some(travel)));
         }
         let packets = |group: usize| DIRECTIONS.map(|way| sent[group][index(way)].packets);
         assert_eq!((packets(0), packets(1)), ([600, 60], [6, 12]));
-        for (group, counts) in receiver.groups().iter().enumerate() {
-            for way in DIRECTIONS {
-                let counts = counts[index(way)];
+        for way in DIRECTIONS {
+            assert_eq!(receivers[index(way)].others(), Default::default());
+            for (group, counts) in receivers[index(way)].groups().iter().enumerate() {
                 assert_eq!(counts.received, sent[group][index(way)].packets);
                 assert_eq!((counts.duplicated, counts.reordered, counts.timed), (0, 0, counts.received));
                 // 20 + 8 + 8 octets of IPv4, UDP and GTP-U, 8 more with a container, 4 with a number.
@@ -438,10 +446,9 @@ mod tests {
                 assert_eq!(apart, if way == up { 44 } else { 40 });
             }
         }
-        assert_eq!(receiver.others(), Default::default());
         // Flows take turns: each of the six has its share.
-        assert!((0..6).all(|flow| receiver.received(up, flow) == 100));
-        assert!((6..12).all(|flow| receiver.received(down, flow) == 2));
+        assert!((0..6).all(|flow| receivers[0].received(flow) == 100));
+        assert!((6..12).all(|flow| receivers[1].received(flow) == 2));
     }
 
     #[test]
@@ -478,12 +485,12 @@ mod tests {
         let mut slot = vec![0; 2_048];
         let length = generator.due(Time::ZERO).map(|due| due.length).unwrap();
         generator.write(Time::ZERO, &mut slot);
-        let mut receiver = Receiver::new(population(), MARK);
+        let mut receiver = Receiver::new(population(), Direction::Downlink, MARK);
         for (teid, misrouted) in [(100, 0), (101, 1)] {
             let teids = (0..3).map(|i| (population().groups()[0].ues.at(i), teid)).collect();
-            receiver.receive(Direction::Downlink, Time::ZERO, &forward(Direction::Downlink, &slot[..length], &teids));
+            receiver.receive(Time::ZERO, &forward(Direction::Downlink, &slot[..length], &teids));
             assert_eq!(receiver.others().misrouted, misrouted);
         }
-        assert_eq!(receiver.tally(Direction::Downlink).duplicated, 1);
+        assert_eq!(receiver.tally().duplicated, 1);
     }
 }

@@ -9,21 +9,22 @@ use traffic::stamp::{Arrival, Stamp, Tally, Tracker};
 use wire::gtpu::{GTPU_PORT, Gtpu, Message};
 use wire::{ECHO_LEN, ETHERNET_LEN, Fragment, Headers, Tcp, UDP_LEN, ethertype, protocol};
 
+use crate::load::Direction;
 use crate::load::generator::Volume;
 use crate::load::population::Population;
-use crate::load::{Direction, index};
 
-/// Accounts for what the UPF hands on.
+/// Accounts for what the UPF hands on at one of its sides: uplink packets on N6, or downlink packets on N3.
 #[derive(Debug)]
 pub struct Receiver {
     population: Arc<Population>,
+    direction: Direction,
     mark: u32,
-    trackers: [Tracker; 2],
-    groups: Vec<[Inward; 2]>,
+    tracker: Tracker,
+    groups: Vec<Inward>,
     others: Others,
 }
 
-/// What came in of one group's traffic in one direction.
+/// What came in of one group's traffic.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Inward {
     /// All of it, copies too.
@@ -75,8 +76,6 @@ pub enum Heard {
 /// A user's packet that came back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UserPacket {
-    /// Which way it went.
-    pub direction: Direction,
     /// Its group.
     pub group: usize,
     /// How long it was on its way, if it says when it was sent.
@@ -88,37 +87,29 @@ pub struct UserPacket {
 }
 
 impl Receiver {
-    /// A receiver for the packets with this mark.
+    /// A receiver of packets that go this way and bear this mark.
     #[must_use]
-    pub fn new(population: Arc<Population>, mark: u32) -> Self {
-        let flows = population.flows() as usize;
-        let groups = vec![[Inward::default(); 2]; population.groups().len()];
-        Self {
-            trackers: [Tracker::new(flows), Tracker::new(flows)],
-            population,
-            mark,
-            groups,
-            others: Others::default(),
-        }
+    pub fn new(population: Arc<Population>, direction: Direction, mark: u32) -> Self {
+        let (flows, groups) = (population.flows() as usize, vec![Inward::default(); population.groups().len()]);
+        Self { population, direction, mark, tracker: Tracker::new(flows), groups, others: Others::default() }
     }
 
-    /// Takes a frame that came in at `now` where packets of this direction come out of the UPF: uplink
-    /// on N6, downlink on N3.
-    pub fn receive(&mut self, direction: Direction, now: Time, frame: &[u8]) -> Heard {
+    /// Takes a frame that came in at `now`.
+    pub fn receive(&mut self, now: Time, frame: &[u8]) -> Heard {
         let headers = Headers::parse(frame);
-        match direction {
+        match self.direction {
             Direction::Uplink => {
                 let packet = frame.get(headers.network..).unwrap_or_default();
-                let user = self.user(direction, now, frame.len(), packet, headers.ethertype, None);
+                let user = self.user(now, frame.len(), packet, headers.ethertype, None);
                 user.map_or_else(|| self.foreign(&headers), Heard::User)
             }
             Direction::Downlink => self.tunnel(now, frame, &headers),
         }
     }
 
-    /// What came in of each group, uplink and downlink.
+    /// What came in of each group.
     #[must_use]
-    pub fn groups(&self) -> &[[Inward; 2]] {
+    pub fn groups(&self) -> &[Inward] {
         &self.groups
     }
 
@@ -130,14 +121,14 @@ impl Receiver {
 
     /// What the numbers of all flows say.
     #[must_use]
-    pub fn tally(&self, direction: Direction) -> Tally {
-        self.trackers[index(direction)].tally()
+    pub fn tally(&self) -> Tally {
+        self.tracker.tally()
     }
 
     /// First copies received of a flow.
     #[must_use]
-    pub fn received(&self, direction: Direction, flow: u32) -> u64 {
-        self.trackers[index(direction)].received(flow)
+    pub fn received(&self, flow: u32) -> u64 {
+        self.tracker.received(flow)
     }
 
     fn tunnel(&mut self, now: Time, frame: &[u8], headers: &Headers) -> Heard {
@@ -154,7 +145,7 @@ impl Receiver {
                     ethertype::IPV4
                 };
                 let teid = Some(message.teid);
-                match self.user(Direction::Downlink, now, frame.len(), message.payload, kind, teid) {
+                match self.user(now, frame.len(), message.payload, kind, teid) {
                     Some(user) => Heard::User(user),
                     None => {
                         self.others.foreign += 1;
@@ -184,30 +175,21 @@ impl Receiver {
     }
 
     /// Counts a user's packet; `None` if it is of no UE of the load.
-    fn user(
-        &mut self,
-        direction: Direction,
-        now: Time,
-        length: usize,
-        packet: &[u8],
-        kind: u16,
-        teid: Option<u32>,
-    ) -> Option<UserPacket> {
+    fn user(&mut self, now: Time, length: usize, packet: &[u8], kind: u16, teid: Option<u32>) -> Option<UserPacket> {
         let headers = Headers::of_network(kind, packet);
         let ip = headers.ip?;
-        let ue = if direction == Direction::Uplink { ip.source } else { ip.destination };
+        let ue = if self.direction == Direction::Uplink { ip.source } else { ip.destination };
         let (group, session) = self.population.session_of(ue)?;
-        let way = index(direction);
         if teid.is_some_and(|teid| teid != self.population.groups()[group].start_teid + session) {
             self.others.misrouted += 1;
         }
-        let counts = &mut self.groups[group][way];
+        let counts = &mut self.groups[group];
         counts.volume.add(length);
         let room = payload(packet, &headers).unwrap_or_default();
         let found = Stamp::read(room, self.mark);
         let Some(found) = found else {
             self.others.unstamped += u64::from(room.len() >= 8);
-            return Some(UserPacket { direction, group, latency: None, arrival: None, packet: None });
+            return Some(UserPacket { group, latency: None, arrival: None, packet: None });
         };
         // A time that lies ahead was never ours.
         let latency = (found.sent <= now).then(|| now.since(found.sent));
@@ -215,7 +197,7 @@ impl Receiver {
             counts.timed += 1;
             counts.latency_ns = counts.latency_ns.saturating_add(latency.as_nanos());
         }
-        let arrival = found.number.map(|(flow, sequence)| (flow, self.trackers[way].receive(flow, sequence)));
+        let arrival = found.number.map(|(flow, sequence)| (flow, self.tracker.receive(flow, sequence)));
         match arrival {
             Some((_, Arrival::First)) => counts.received += 1,
             Some((_, Arrival::Late)) => {
@@ -226,7 +208,7 @@ impl Receiver {
             Some((_, Arrival::Stale)) => counts.stale += 1,
             Some((_, Arrival::Unknown)) | None => {}
         }
-        Some(UserPacket { direction, group, latency, arrival, packet: found.packet })
+        Some(UserPacket { group, latency, arrival, packet: found.packet })
     }
 }
 

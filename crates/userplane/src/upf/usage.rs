@@ -153,12 +153,15 @@ impl Usage {
         }
     }
 
-    /// When [`Usage::tick`] is wanted, if nothing else happens.
+    /// When [`Usage::tick`] is wanted, if nothing else happens. Not while a report is due: that comes first.
     pub(super) fn deadline(&self) -> Option<Time> {
+        if self.is_due() {
+            return None;
+        }
         let running = self.running_since.map(|since| {
             let left = self.threshold_left().into_iter().chain(self.quota_left().filter(|_| !self.exhausted)).min();
-            // Where use ends before, there is nothing to report.
-            left.filter(|left| *left <= self.patience(since)).map(|left| since + left)
+            // Use may end before; then it is looked at again, since packets may have come meanwhile.
+            left.map(|left| since + left.min(self.patience(since)))
         });
         running.flatten().into_iter().chain(self.period_ends).min()
     }

@@ -80,7 +80,11 @@ pub(crate) static SESSION_GROUP: Table = Table {
     what: "a session group",
     keys: &[
         key("name", "base", "Its name. Required."),
-        key("start_ue_address", "22.64.0.1", "Address of its first UE, IPv4 or IPv6; the others count on. Required."),
+        key(
+            "start_ue_address",
+            "22.64.0.1",
+            "Address of its first UE; the others count on, IPv6 in a /64 each. Required.",
+        ),
         key("nr_sessions", "2", "How many UEs, each with one session; 1 if absent."),
         key(
             "start_teid",

@@ -4,7 +4,10 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::Path;
 
 use engine::Rate;
+use userplane::filter::Filter;
 use userplane::load::{AddressRange, Group};
+use wire::gtpu::Qfi;
+use wire::pfcp::value::Name;
 
 use crate::load::{GroupPlan, Load};
 use crate::read::fields::{self, Fields};
@@ -17,14 +20,14 @@ use crate::read::yaml::Node;
 const PDN_V4: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 1);
 const PDN_V6: Ipv6Addr = Ipv6Addr::new(0x2001, 2, 0, 0, 0, 0, 0, 1);
 /// QoS flow identifier if nothing is said: the value of 5QI 9, the default bearer (TS 23.501 5.7.4).
-const QFI: u64 = 9;
+const QFI: u8 = 9;
 
 /// A group as it was read, and where.
 pub(super) struct Decoded<'a> {
     pub(super) node: &'a Node,
     pub(super) members: Group,
     pub(super) plan: GroupPlan,
-    pub(super) node_id: Option<(String, At)>,
+    pub(super) node_id: Option<(Name, At)>,
 }
 
 /// All groups. TEIDs that are not given follow those before.
@@ -50,23 +53,27 @@ pub(super) fn groups<'a>(notes: &Notes, nodes: &'a [Node], folder: &Path) -> Res
 
 fn group<'a>(notes: &Notes, node: &'a Node, free_teid: u32, folder: &Path) -> Result<Decoded<'a>, Noted> {
     let fields = Fields::read(notes, node, &keys::SESSION_GROUP)?;
-    let name = fields.need("name").and_then(|node| {
+    let called = fields.need("name").and_then(|node| {
         fields::name(notes, node.at, fields::text(notes, node)?, "a session group").map(str::to_owned)
     });
     let sessions = fields.with("nr_sessions", |notes, node| fields::integer(notes, node, 1..=2_000_000));
     let sessions = sessions.map(|sessions| sessions.unwrap_or(1));
     let ues = fields.need("start_ue_address").and_then(|node| {
         let first = address(notes, node)?;
-        AddressRange::new(first, sessions?).map_err(|error| fields::refuse(notes, node.at, &error))
+        AddressRange::of_ues(first, sessions?).map_err(|error| fields::refuse(notes, node.at, &error))
     });
     let start_teid = fields.with("start_teid", |notes, node| fields::integer(notes, node, 1..=u64::from(u32::MAX)));
     let flows_per_ue = fields.with("flows_per_ue", |notes, node| fields::integer(notes, node, 1..=65_536));
-    let qfi = fields.with("qfi", |notes, node| fields::integer(notes, node, 0..=63));
-    let instance = |key| fields.with(key, |notes, node| word(notes, node, "a network instance", 100));
+    let qfi = fields.with("qfi", |notes, node| fields::integer(notes, node, 0..=63).map(|qfi| Qfi::new(qfi as u8)));
+    let instance = |key| fields.with(key, name);
     let (core_instance, access_instance) = (instance("core_network_instance"), instance("access_network_instance"));
     let predefined = fields.with("predefined_type", |notes, node| word(notes, node, "a rule's name", 255));
-    let sdf_filter = fields.with("sdf_filter", |notes, node| word(notes, node, "an SDF filter", 1_000));
-    let node_id = fields.with("node_id_fqdn", |notes, node| Ok((fqdn(notes, node)?, node.at)));
+    let sdf_filter = fields.with("sdf_filter", |notes, node| {
+        let text = fields::text(notes, node)?;
+        text.parse::<Filter>().map_err(|error| fields::refuse(notes, node.at, &error))?;
+        Ok(text.to_owned())
+    });
+    let node_id = fields.with("node_id_fqdn", |notes, node| Ok((self::name(notes, node)?, node.at)));
     let maximum_rates = fields.with("mbr", maximum_rates);
     let report = fields.with("report", |notes, node| {
         let fields = Fields::read(notes, node, &keys::REPORT)?;
@@ -88,7 +95,7 @@ fn group<'a>(notes: &Notes, node: &'a Node, free_teid: u32, folder: &Path) -> Re
     };
     let (report_volume, report_period) = report?.unwrap_or_default();
     let members = Group {
-        name: name?,
+        name: called?,
         ues,
         pdns: pdns?,
         start_teid: start_teid?.map_or(free_teid, |teid| teid as u32),
@@ -99,7 +106,7 @@ fn group<'a>(notes: &Notes, node: &'a Node, free_teid: u32, folder: &Path) -> Re
         predefined: predefined?,
         core_instance: core_instance?,
         access_instance: access_instance?,
-        qfi: qfi?.unwrap_or(QFI) as u8,
+        qfi: qfi?.flatten().or(Qfi::new(QFI)).unwrap_or_default(),
         sdf_filter: sdf_filter?,
         maximum_rates: maximum_rates?,
         report_volume,
@@ -126,15 +133,15 @@ fn word(notes: &Notes, node: &Node, what: &str, longest: usize) -> Result<String
     Err(notes.note(problem.remedy(format!("write 1 to {longest} printable ASCII characters"))))
 }
 
-/// A name of DNS labels (RFC 1035 2.3.4, TS 23.003 19.4.2.1).
-pub(super) fn fqdn(notes: &Notes, node: &Node) -> Result<String, Noted> {
+/// A name of labels: a network instance, a node's FQDN (RFC 1035 2.3.4, TS 23.003 9.1).
+pub(super) fn name(notes: &Notes, node: &Node) -> Result<Name, Noted> {
     let text = fields::text(notes, node)?;
-    let label = |label: &str| {
-        (1..=63).contains(&label.len()) && label.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_')
+    let error = match Name::new(text) {
+        // As long as a domain name may be.
+        Ok(name) if text.len() <= 253 => return Ok(name),
+        Ok(_) => "it is longer than 253 characters".to_owned(),
+        Err(error) => error.to_string(),
     };
-    if text.len() <= 253 && text.split('.').all(label) {
-        return Ok(text.to_owned());
-    }
-    let problem = Problem::new(node.at, format!("`{text}` is not a domain name"));
-    Err(notes.note(problem.remedy("write labels of up to 63 letters, digits and `-` with dots between, as `pgwc.com`")))
+    let problem = Problem::new(node.at, format!("`{text}` is not a name: {error}"));
+    Err(notes.note(problem.remedy("write labels of 1 to 63 characters with dots between, as `pgwc.com`")))
 }

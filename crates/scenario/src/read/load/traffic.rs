@@ -4,7 +4,7 @@ use std::path::Path;
 
 use engine::Span;
 use traffic::models::{Hurst, Model, Noise, OnOff, PacketRate, PacketSizes, Step};
-use traffic::replay::{AddressRule, Instances, Over, Prefix, Spacing};
+use traffic::replay::{AddressRule, Filter, Instances, Over, Prefix, Spacing};
 use userplane::load::User;
 
 use crate::load::{Load, Sizes, TraceLoad};
@@ -190,7 +190,9 @@ fn length(notes: &Notes, node: &Node, v6: bool) -> Result<u32, Noted> {
 
 fn trace(notes: &Notes, fields: &Fields<'_>, folder: &Path) -> Result<TraceLoad, Noted> {
     let path = fields.need("trace").and_then(|node| Ok(folder.join(fields::text(notes, node)?)));
-    let filter = fields.with("filter", |notes, node| fields::text(notes, node).map(str::to_owned));
+    let filter = fields.with("filter", |notes, node| {
+        Filter::parse(fields::text(notes, node)?).map_err(|error| fields::refuse(notes, node.at, &error))
+    });
     let repetitions = fields.with("repetitions", |notes, node| fields::integer(notes, node, 1..=1_000_000));
     let instances = fields.with("instances", instances);
     let spacing = fields.with("spacing", |notes, node| {
