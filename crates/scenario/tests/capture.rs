@@ -62,7 +62,8 @@ fn the_same_packets_in_every_format() {
     }
     let mut two = lengths(&read("two-interfaces.pcapng"));
     let mut all = lengths(&plain);
-    (two.sort_unstable(), all.sort_unstable());
+    two.sort_unstable();
+    all.sort_unstable();
     assert_eq!(two, all);
 }
 

@@ -118,7 +118,7 @@ pub(crate) struct Scaling {
     /// Jitter: offsets are drawn below this; by default the trace's length.
     #[arg(long, value_name = "TIME")]
     pub(crate) within: Option<Span>,
-    /// Shuffle: gaps in a block; by default 64.
+    /// Shuffle: gaps in a block; by default 16.
     #[arg(long, value_name = "GAPS")]
     pub(crate) block: Option<NonZeroU16>,
     /// Seed of what is drawn at random.

@@ -5,7 +5,7 @@
 use std::path::Path;
 
 use scenario::capture::{Capture, CaptureError, CaptureOptions};
-use traffic::replay::{AddressRule, AddressTable};
+use traffic::replay::{AddressRule, AddressTable, ReplayError};
 
 use crate::args::Selection;
 use crate::exit;
@@ -17,14 +17,20 @@ pub(super) struct Failure {
 }
 
 impl Failure {
-    pub(super) fn input(what: impl ToString) -> Self {
-        Self { status: exit::BAD_INPUT, what: what.to_string() }
+    pub(super) fn input(what: impl Into<String>) -> Self {
+        Self { status: exit::BAD_INPUT, what: what.into() }
     }
 
     /// Says it, and gives the exit status.
     pub(super) fn told(self) -> u8 {
         eprintln!("narrows: {}", self.what);
         self.status
+    }
+}
+
+impl From<ReplayError> for Failure {
+    fn from(error: ReplayError) -> Self {
+        Self::input(error.to_string())
     }
 }
 

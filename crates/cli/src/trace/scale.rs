@@ -54,7 +54,7 @@ fn scaled(options: &Scale) -> Result<(), Failure> {
     let config = config(&options.scaling, network)?;
     let begins = capture.trace.start_unix_nanos();
     let random = Random::stream(options.scaling.seed, "replay");
-    let replay = Replay::new(Arc::new(capture.trace), Arc::new(table), &config, random).map_err(Failure::input)?;
+    let replay = Replay::new(Arc::new(capture.trace), Arc::new(table), &config, random)?;
     let (packets, last) = write(options, replay, begins)
         .map_err(|error| Failure { status: exit::FAILED, what: format!("{}: {error}", options.out.display()) })?;
     let lasts = last.since(Time::ZERO).as_secs_f64();

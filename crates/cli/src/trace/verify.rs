@@ -39,8 +39,8 @@ fn compared(options: &Verify) -> Result<Comparison, Failure> {
     let network = Network { ues: u32::MAX, pdn_v4: Some(Ipv4Addr::UNSPECIFIED), pdn_v6: Some(Ipv6Addr::UNSPECIFIED) };
     let config = config(&options.scaling, network)?;
     let random = Random::stream(options.scaling.seed, "replay");
-    let replay = Replay::new(Arc::new(capture.trace), Arc::new(table), &config, random).map_err(Failure::input)?;
-    Comparison::new(replay, &observed(&options.sent)?).map_err(Failure::input)
+    let replay = Replay::new(Arc::new(capture.trace), Arc::new(table), &config, random)?;
+    Comparison::new(replay, &observed(&options.sent)?).map_err(|error| Failure::input(error.to_string()))
 }
 
 /// The packets of a capture that were not received by the interface, as far as it says.
@@ -118,7 +118,7 @@ fn text(options: &Verify, found: &Comparison) -> String {
     let compared = if found.payloads_compared { "headers and payloads" } else { "headers (a capture is cut)" };
     lines.push(format!("compared      {compared}, but for addresses, checksums and stamps"));
     for (name, sorted) in [("timing error", &found.lateness), ("  outside", &found.lateness_outside)] {
-        let at = |hundredths| quantile(sorted, hundredths).map_or("-".into(), |span| microseconds(span));
+        let at = |hundredths| quantile(sorted, hundredths).map_or("-".into(), microseconds);
         lines.push(format!("{name:<13} p50 {}, p90 {}, p99 {}, max {}", at(50), at(90), at(99), at(100)));
     }
     lines.push(format!(

@@ -30,7 +30,8 @@ pub enum Spacing {
     /// Every instance has the trace's gaps between packets, but in each block of so many in an order of its own.
     /// Blocks stay where they are, so that what holds over longer times still holds: the *internal* shuffle of
     /// Erramilli, Narayan and Willinger 1996 (the external one, of whole blocks, would undo it). Packets keep
-    /// their order. Bursts grow with the instances but copies do not coincide.
+    /// their order. Bursts grow with the instances but copies do not coincide: where blocks end differs, and each
+    /// instance is later than the trace by a part of its mean gap that is drawn too.
     Shuffle {
         /// Gaps in a block.
         block: NonZeroU16,
@@ -45,8 +46,8 @@ pub struct SpacingError(String);
 impl Spacing {
     /// Offsets over the whole trace.
     pub const JITTER: Self = Self::Jitter { within: None };
-    /// Blocks of 64 gaps.
-    pub const SHUFFLE: Self = Self::Shuffle { block: NonZeroU16::new(64).expect("not zero") };
+    /// Blocks of 16 gaps.
+    pub const SHUFFLE: Self = Self::Shuffle { block: NonZeroU16::new(16).expect("not zero") };
 }
 
 impl FromStr for Spacing {
@@ -113,7 +114,7 @@ impl Turns {
         let within = match spacing {
             Spacing::Copy => return Self::Copied { next: Some(first(0, 0)), instances },
             Spacing::Jitter { within } => within.map_or(times[times.len() - 1], Span::as_nanos),
-            Spacing::Shuffle { .. } => 0,
+            Spacing::Shuffle { .. } => times[times.len() - 1] / times.len() as u64,
         };
         let block = if let Spacing::Shuffle { block } = spacing { u32::from(block.get()) } else { 0 };
         let offsets = offsets(instances, within, &mut random);

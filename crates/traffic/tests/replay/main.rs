@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::cast_possible_wrap, reason = "tests")]
 
+mod dependence;
 mod filter;
 mod packets;
 mod schedule;

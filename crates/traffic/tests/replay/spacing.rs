@@ -56,10 +56,12 @@ proptest! {
             own.sort_unstable();
             prop_assert_eq!(&own, &sorted);
             let begin = period * (n as u64 / u64::from(COUNT));
+            let offset = run[0] - begin;
+            prop_assert!(offset * gaps.len() as u64 <= period && (offset == 0 || !(n as u32).is_multiple_of(COUNT)));
             let len = usize::from(block.get());
             for (at, time) in run.iter().enumerate() {
                 let (low, high) = (at.saturating_sub(len), (at + len).min(gaps.len()));
-                prop_assert!((original[low]..=original[high]).contains(&(time - begin)));
+                prop_assert!((original[low]..=original[high]).contains(&(time - begin - offset)));
             }
         }
     }
@@ -76,9 +78,9 @@ fn only_copies_coincide() {
         times.windows(2).filter(|pair| pair[0] == pair[1]).count()
     };
     assert_eq!(coincide(Spacing::Copy), 2_000 * 4);
-    // The first packets of shuffled instances are together, and by chance some others.
+    // By chance some do.
     assert!(coincide(Spacing::JITTER) < 100);
-    assert!(coincide(Spacing::SHUFFLE) < 500, "{}", coincide(Spacing::SHUFFLE));
+    assert!(coincide(Spacing::SHUFFLE) < 100, "{}", coincide(Spacing::SHUFFLE));
 }
 
 #[test]
