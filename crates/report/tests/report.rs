@@ -261,7 +261,9 @@ const VISITOR: &str = r#"<script>addEventListener("load", () => {
 
 /// The document as a browser leaves it, or `None` if there is no browser.
 fn visit(page: &Path, size: &str) -> Option<String> {
-    let profile = Scratch::new(&format!("profile-{size}"));
+    // A profile of its own for each page and size: two browsers cannot share one.
+    let name = page.file_stem().unwrap().to_string_lossy();
+    let profile = Scratch::new(&format!("profile-{name}-{size}"));
     let outcome = Command::new("chromium")
         .args(["--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run"])
         .args(["--disable-component-update", "--disable-sync", "--virtual-time-budget=4000", "--dump-dom"])
@@ -337,7 +339,7 @@ fn the_page_of_a_trace_has_figure_5_7() {
 
     let scratch = Scratch::new("self-similarity");
     fs::create_dir_all(&scratch.0).unwrap();
-    let path = scratch.0.join("page.html");
+    let path = scratch.0.join("self-similarity.html");
     fs::write(&path, &html).unwrap();
     let Some(dom) = visit(&path, "1280,900") else { return };
     let root = &dom[..dom.find("<head>").unwrap()];
