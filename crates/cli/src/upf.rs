@@ -19,10 +19,14 @@ pub(crate) fn upf(options: &args::Upf) -> u8 {
             return exit::FAILED;
         }
     };
-    for choice in live.choices() {
+    let choices: Vec<String> = live.choices().collect();
+    for choice in &choices {
         eprintln!("narrows: {choice}");
     }
-    eprintln!("narrows: ready on N4 at {}", settings.n4.ip());
+    eprintln!("narrows: ready on N4 at {}", live.n4());
+    if options.json {
+        println!("{}", serde_json::json!({"event": "ready", "n4": live.n4().to_string(), "io": choices}));
+    }
     let mut before: Option<UpfAccount> = None;
     let every = options.stats.map(Into::into);
     let account = live.run(netio::sandbox::interrupted, every, |news| {

@@ -93,7 +93,7 @@ pub enum Generation {
 /// What comes out of a control plane.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Output {
-    /// A datagram to the user plane, to port [`wire::pfcp::PFCP_PORT`].
+    /// A datagram to the user plane, from port [`wire::pfcp::PFCP_PORT`], to which its own requests come, to the same.
     Send(Vec<u8>),
     /// Something happened.
     Event(Event),
@@ -359,10 +359,15 @@ impl ControlPlane {
         self.queue.len()
     }
 
-    /// Whether nothing is on its way and nothing waits.
+    /// Whether waiting is of no use: nothing is on its way, and what waits (if anything does) cannot go, since there is no
+    /// association or the user plane is dead.
     #[must_use]
     pub fn is_idle(&self) -> bool {
-        self.queue.is_empty() && self.requests.sessions() == 0 && self.state != State::Associating
+        match self.state {
+            State::Associating => false,
+            State::Idle | State::Dead => true,
+            State::Associated | State::Releasing => self.queue.is_empty() && self.requests.sessions() == 0,
+        }
     }
 
     fn event(&mut self, event: Event) {

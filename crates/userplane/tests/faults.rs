@@ -277,7 +277,7 @@ fn silence_in_the_middle_of_ten_thousand_sessions_ends_the_wait_for_all() {
     let count = |wanted: fn(&Event) -> bool| n4.events.iter().filter(|(_, event)| wanted(event)).count();
     assert_eq!(count(|event| matches!(event, Event::Established { .. })), 1_000);
     assert_eq!(count(|event| matches!(event, Event::Failed { failure: Failure::Unanswered { requests: 5 }, .. })), 64);
-    assert_eq!(n4.control.waiting(), 10_000 - 1_064);
+    assert_eq!((n4.control.waiting(), n4.control.is_idle()), (10_000 - 1_064, true));
     n4.control.release(n4.now);
     n4.run_with(Span::ZERO, |_, _| None);
     assert_eq!(n4.events.last().unwrap().1, Event::Released { agreed: false });

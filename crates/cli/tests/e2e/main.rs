@@ -21,3 +21,4 @@ mod run;
 mod simulated;
 mod tools;
 mod traces;
+mod upf;

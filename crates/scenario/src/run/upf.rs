@@ -57,6 +57,7 @@ pub struct UpfSide {
 pub struct LiveUpf {
     upf: Upf,
     epoch: Epoch,
+    n4: SocketAddr,
     socket: UdpSocket,
     ports: [PortIo; 2],
 }
@@ -152,7 +153,13 @@ impl LiveUpf {
         };
         let config = Config { node: settings.node.clone().unwrap_or(config.node), ..config };
         let upf = Upf::new(config, Random::stream(settings.seed, "upf"));
-        Ok(Self { upf, epoch, socket, ports: [n3_port, n6_port] })
+        Ok(Self { upf, epoch, n4: address, socket, ports: [n3_port, n6_port] })
+    }
+
+    /// Where it listens for PFCP.
+    #[must_use]
+    pub fn n4(&self) -> SocketAddr {
+        self.n4
     }
 
     /// How frames are sent on N3 and N6: lines for the user.
