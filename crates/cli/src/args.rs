@@ -1,6 +1,7 @@
 //! The command line.
 
 mod captures;
+mod load;
 mod trace;
 mod upf;
 
@@ -14,6 +15,7 @@ use netio::port::line::Address;
 use scenario::Jobs;
 
 pub(crate) use captures::{Info, Scale, Scaling, Selection, Verify};
+pub(crate) use load::{Io, Load, Ways};
 pub(crate) use trace::{Lrd, Make, MakeModel, Trace, TraceAction};
 pub(crate) use upf::{Network, PacketWay, Upf};
 
@@ -36,6 +38,7 @@ pub(crate) enum Command {
     Compare(Compare),
     Profiles(Profiles),
     Link(Link),
+    Load(Load),
     Adapter(Adapter),
     Line(Line),
     Probe(Probe),

@@ -8,6 +8,7 @@ mod args;
 mod docs;
 mod line;
 mod link;
+mod load;
 mod probe;
 mod progress;
 mod results;
@@ -45,6 +46,7 @@ fn main() -> ExitCode {
         Command::Compare(options) => results::compare(&options),
         Command::Profiles(options) => show::profiles(&options),
         Command::Link(options) => link::link(&options),
+        Command::Load(options) => load::load(&options),
         Command::Adapter(options) => adapter::adapter(&options),
         Command::Line(options) => line::line(&options),
         Command::Probe(options) => probe::probe(&options),

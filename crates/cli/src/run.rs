@@ -25,7 +25,7 @@ pub(crate) fn run(options: &Run) -> u8 {
         Err(error) => return show::bad_input(&error),
     };
     let executor = if options.simulated { Executor::Virtual } else { Executor::Real };
-    let out = options.out.clone().unwrap_or_else(|| default_out(&plan));
+    let out = options.out.clone().unwrap_or_else(|| default_out(&plan.name));
     let how = scenario::RunOptions { out, resume: options.resume, executor, jobs: options.jobs };
     if executor == Executor::Virtual {
         netio::sandbox::heed_interrupts();
@@ -91,10 +91,11 @@ pub(crate) fn draw_seed() -> u64 {
     RandomState::new().hash_one(SystemTime::now()) % 1_000_000_000
 }
 
-fn default_out(plan: &Plan) -> PathBuf {
+/// Where results go if nothing is said.
+pub(crate) fn default_out(name: &str) -> PathBuf {
     let now = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
     let stamp = now.replace(':', "").replace('T', "-");
-    Path::new("results").join(format!("{}-{}", plan.name, stamp.trim_end_matches('Z')))
+    Path::new("results").join(format!("{name}-{}", stamp.trim_end_matches('Z')))
 }
 
 /// The same lines as in `events.jsonl`.

@@ -15,7 +15,11 @@ use crate::RecordError;
 
 /// The log as bytes. Each histogram is tagged with its name, in which the characters that a tag
 /// cannot hold (space, comma, line ends) became `_`.
-pub(crate) fn encode(histograms: &[(String, Histogram<u64>)]) -> Result<Vec<u8>, std::io::Error> {
+///
+/// # Errors
+///
+/// Only what a histogram cannot be written for, which none of ours is.
+pub fn encode(histograms: &[(String, Histogram<u64>)]) -> Result<Vec<u8>, std::io::Error> {
     let mut bytes = Vec::new();
     let mut serializer = V2DeflateSerializer::new();
     let mut writer = IntervalLogWriterBuilder::new()

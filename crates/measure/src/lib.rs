@@ -23,6 +23,7 @@ pub use adapter::AdapterRecord;
 pub use analysis::{Analysis, Verdict};
 pub use error::RecordError;
 pub use event::Event;
+pub use histlog::encode as histogram_log;
 pub use metric::{Metric, Unit};
 pub use observation::{Observation, Snapshot, delay_histogram};
 pub use outline::{Difference, Outline, OutlineCell, OutlineFlow, SCHEMA, plan_differences};

@@ -38,10 +38,11 @@ impl Default for Options {
     }
 }
 
-/// A capture that is being written.
+/// A capture that is being written. Dropping it ends it as [`Self::finish`] does, and nobody learns of errors.
 #[derive(Debug)]
 pub struct Capture {
-    thread: JoinHandle<io::Result<Written>>,
+    /// There until the end.
+    thread: Option<JoinHandle<io::Result<Written>>>,
     shared: Arc<Shared>,
 }
 
@@ -101,7 +102,7 @@ impl Capture {
         let work = Work { out, writer, interfaces, rings, chunk: start, written, limit: options.limit };
         let theirs = Arc::clone(&shared);
         let thread = std::thread::Builder::new().name("capture".into()).spawn(move || work.run(&theirs))?;
-        Ok((Self { thread, shared }, producers))
+        Ok((Self { thread: Some(thread), shared }, producers))
     }
 
     /// Frames left out so far because the writer could not keep up.
@@ -110,18 +111,35 @@ impl Capture {
         self.shared.overflowed.load(Ordering::Relaxed)
     }
 
+    /// Whether it ended before its time, since the file could not be written; [`Self::finish`] tells why.
+    #[must_use]
+    pub fn is_broken(&self) -> bool {
+        self.thread.as_ref().is_none_or(JoinHandle::is_finished)
+    }
+
     /// Writes what the taps have, and ends. Taps should not be used any more.
     ///
     /// # Errors
     ///
     /// If the file could not be written, now or before: the disk is full, for instance. What was written until
     /// then can be read.
-    pub fn finish(self) -> io::Result<Written> {
+    pub fn finish(mut self) -> io::Result<Written> {
+        self.end()
+    }
+
+    fn end(&mut self) -> io::Result<Written> {
         self.shared.stop.store(true, Ordering::Release);
-        self.thread.thread().unpark();
-        let mut written = self.thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
-        written.overflowed = self.shared.overflowed.load(Ordering::Relaxed);
+        let Some(thread) = self.thread.take() else { return Ok(Written::default()) };
+        thread.thread().unpark();
+        let mut written = thread.join().unwrap_or_else(|_| Err(io::Error::other("the writing thread panicked")))?;
+        written.overflowed = self.overflowed();
         Ok(written)
+    }
+}
+
+impl Drop for Capture {
+    fn drop(&mut self) {
+        let _ = self.end();
     }
 }
 
@@ -359,6 +377,9 @@ mod tests {
         }
         let (capture, mut taps) = Capture::start(Full(1000), "test", &["n3"], 1, &Options::default()).unwrap();
         taps[0].record(0, Direction::Inbound, Instant::now(), &[0; 1400]);
+        while !capture.is_broken() {
+            std::thread::yield_now();
+        }
         assert_eq!(capture.finish().unwrap_err().kind(), io::ErrorKind::StorageFull);
     }
 }

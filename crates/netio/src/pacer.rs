@@ -91,7 +91,8 @@ impl Pacer {
         self.epoch.time()
     }
 
-    /// Returns at or after `due`, never before, with the time it is then.
+    /// Returns at or after `due`, never before, with the time it is then. Signals do not end it: who has to heed
+    /// one waits in steps.
     pub fn wait(&mut self, due: Time) -> Time {
         self.wait_with(due, |_| {})
     }
@@ -105,15 +106,19 @@ impl Pacer {
             self.account.behind += 1;
             return self.epoch.time_at(now);
         }
-        let left = due_at.since(now);
-        let tired = now.since(self.rested) > self.options.endurance && left > REST.times(2);
-        if left > self.options.spin || tired {
-            let length = if left > self.options.spin { left.saturating_sub(self.options.spin) } else { REST };
+        loop {
+            let left = due_at.since(now);
+            let tired = now.since(self.rested) > self.options.endurance && left > REST.times(2);
+            let length = match left.saturating_sub(self.options.spin) {
+                Span::ZERO if tired => REST,
+                Span::ZERO => break,
+                length => length,
+            };
+            // Ends early if a signal comes.
             sleep(length);
             let woken = Instant::now();
             self.note_gap(woken.since(now).saturating_sub(length));
-            now = woken;
-            self.rested = woken;
+            (now, self.rested) = (woken, woken);
         }
         while now < due_at {
             meanwhile(self.epoch.time_at(now));
@@ -151,8 +156,7 @@ const REST: Span = Span::from_micros(30);
 
 fn sleep(length: Span) {
     let length = timespec(length);
-    // SAFETY: the kernel reads one timespec, ours, and is asked to write none. An interrupted sleep ends early,
-    // which spinning makes up for.
+    // SAFETY: the kernel reads one timespec, ours, and is asked to write none.
     unsafe { libc::clock_nanosleep(libc::CLOCK_MONOTONIC, 0, &raw const length, std::ptr::null_mut()) };
 }
 

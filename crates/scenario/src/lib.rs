@@ -17,9 +17,11 @@ pub use read::{
     parse, parse_adapter_config, parse_load, reference,
 };
 pub use run::{
-    Account, AdapterAccount, AdapterError, AdapterEvent, AdapterNews, CellError, Difference, Executor, Governor, Jobs,
-    LineChangeError, LinkError, Live, LiveAdapter, LiveError, LiveUpf, Options as RunOptions, Outcome, PacedLine,
-    PacedLineAccount, PacedLineError, Progress, RETRIES, ReplayError, Replayed, RunError, SimulationError, UpfAccount,
-    UpfError, UpfNews, UpfPort, UpfSettings, UpfSide, check_line_change, replay, replay_recording, run,
+    Account, AdapterAccount, AdapterError, AdapterEvent, AdapterNews, Best, CellError, Difference, Executor, Governor,
+    Jobs, LOAD_SAMPLES, LineChangeError, LinkError, Live, LiveAdapter, LiveError, LiveUpf, LoadError, LoadNews,
+    LoadOptions, LoadOutcome, LoadSummary, Machine, Options as RunOptions, Outcome, PacedLine, PacedLineAccount,
+    PacedLineError, Progress, RETRIES, ReplayError, Replayed, RunError, Sample, Search, SearchTrial, SessionAccount,
+    SimulationError, UpfAccount, UpfError, UpfNews, UpfPort, UpfSettings, UpfSide, Way, check_line_change, find_max,
+    replay, replay_recording, run, run_load,
 };
 pub use traffic::{SERVICES, Service, VOCODERS, Vocoder};

@@ -78,6 +78,8 @@ pub struct Side {
     pub interface: String,
     /// Our address there: the gNB's on N3, the router's that stands for the data network on N6.
     pub address: IpAddr,
+    /// The UPF's address there, or the router's if only that is said.
+    pub upf: IpAddr,
     /// The next hop: the UPF itself, or a router before it.
     pub gateway: IpAddr,
 }
@@ -156,7 +158,6 @@ pub struct GroupPlan {
 
 /// What a group sends and receives.
 #[derive(Clone, Debug)]
-#[expect(clippy::large_enum_variant, reason = "there are a few of them, made once")]
 pub enum Load {
     /// Nothing: sessions alone.
     Nothing,

@@ -5,6 +5,7 @@ mod capture;
 mod carrier;
 mod cell;
 mod links;
+pub(crate) mod load;
 mod paced;
 mod real;
 mod schedule;
@@ -26,6 +27,10 @@ pub use adapter::{
     replay_recording,
 };
 pub use links::LinkError;
+pub use load::{
+    Best, LOAD_SAMPLES, LoadError, LoadNews, LoadOptions, LoadOutcome, LoadSummary, Machine, Sample, Search,
+    SearchTrial, SessionAccount, Way, find_max, run_load,
+};
 pub use paced::{LineChangeError, PacedLine, PacedLineAccount, PacedLineError, check_line_change};
 pub use real::CellError;
 pub use real::live::{Account, Live, LiveError};

@@ -15,7 +15,13 @@ fn shipped(name: &str, quick: bool) -> Plan {
 fn every_shipped_scenario_decodes_in_full_and_quick_and_is_judged() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios");
     let files: Vec<PathBuf> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
-    let scenarios: Vec<_> = files.iter().filter(|path| path.extension().is_some_and(|e| e == "yaml")).collect();
+    let is_load = |path: &Path| std::fs::read_to_string(path).unwrap().contains("\nsession_group:");
+    let yaml = files.iter().filter(|path| path.extension().is_some_and(|e| e == "yaml"));
+    let (loads, scenarios): (Vec<_>, Vec<_>) = yaml.partition(|path| is_load(path));
+    for path in loads {
+        let plan = scenario::load_file(path, 1).unwrap_or_else(|error| panic!("{error}"));
+        assert_eq!(plan.name, path.file_stem().unwrap().to_str().unwrap());
+    }
     assert!(scenarios.len() >= 4);
     for path in scenarios {
         for quick in [false, true] {

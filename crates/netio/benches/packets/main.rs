@@ -4,8 +4,8 @@
 //!
 //! - `rate`: packets a second that reach the peer, in turns (`length` 1400 and 146, `rounds` 5, `seconds` 2): the
 //!   same frames handed over again and again untouched (`bare`), each frame written, stamped and counted
-//!   (`generator`), the same by a packet socket (`sendmmsg`), the first of the two with a thread that reads and
-//!   counts all that arrives (`received`), `tcpreplay --topspeed` and `trafgen`.
+//!   (`generator`), the same by a packet socket (`sendmmsg`) and with UDP segmentation offload (`segmented`), the
+//!   generator with a thread at the peer that reads and counts (`received`), `tcpreplay --topspeed` and `trafgen`.
 //! - `replay`: packets at bursty times, from when they should be sent to the kernel's stamp at the peer
 //!   (`packets` 60000, `seconds` 2, `rounds` 3, `realtime` false), beside `tcpreplay`.
 //! - `capture`: what recording every frame costs the sender (`length` 1400, `rounds` 5, `seconds` 2).

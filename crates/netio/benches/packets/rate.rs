@@ -103,30 +103,38 @@ fn received(to: &Namespace, seconds: u64, from: impl FnOnce(&AtomicBool) + Send)
     })
 }
 
-/// Frames a second that a thread at the peer reads from its ring while the generator sends.
-fn receiver(from: &Namespace, to: &Namespace, length: usize, seconds: u64) -> f64 {
+/// A thread at the peer reads from its ring while the generator sends: what it counts.
+fn receiver(from: &Namespace, to: &Namespace, length: usize, seconds: u64) -> Measured {
     let mut transmit = transmit(from, Choice::Auto);
     let mut receive = PacketIo::open_in(to, "b", &Options::default()).unwrap().split().1;
     let (stop, count) = (AtomicBool::new(false), AtomicU64::new(0));
-    let rate = std::thread::scope(|scope| {
-        scope.spawn(|| {
+    let (rate, sender, receiver) = std::thread::scope(|scope| {
+        let receiver = scope.spawn(|| {
+            let mut calls = 0;
             while !stop.load(Ordering::Relaxed) {
                 receive.wait(Span::from_millis(10));
                 let mut stamped = 0;
                 receive.receive(4096, |frame, _| stamped += u64::from(frame[PAYLOAD..PAYLOAD + 8] != [0; 8]));
                 count.fetch_add(stamped, Ordering::Relaxed);
+                calls += 1;
             }
+            let frames = count.load(Ordering::Relaxed) as f64;
+            (thread_time() as f64 / frames, frames / f64::from(calls))
         });
-        scope.spawn(|| generator(&mut transmit, length, &stop, |_, _| {}));
+        let sender = scope.spawn(|| {
+            let sent = generator(&mut transmit, length, &stop, |_, _| {});
+            thread_time() as f64 / sent as f64
+        });
         std::thread::sleep(Duration::from_millis(300));
         let (before, begin) = (count.load(Ordering::Relaxed), Instant::now());
         std::thread::sleep(Duration::from_secs(seconds));
         let rate = (count.load(Ordering::Relaxed) - before) as f64 / begin.elapsed().as_secs_f64();
         stop.store(true, Ordering::Relaxed);
-        rate
+        (rate, sender.join().unwrap(), receiver.join().unwrap())
     });
-    println!("  received: {} frames dropped for want of room in the ring", receive.kernel_drops().unwrap());
-    rate
+    let drops = receive.kernel_drops().unwrap();
+    println!("  received: {:.0} ns of the receiver's time each, {:.0} a call; {drops} dropped", receiver.0, receiver.1);
+    Measured { rate, cost: Some(sender) }
 }
 
 fn transmit(namespace: &Namespace, choice: Choice) -> Transmit {
@@ -141,21 +149,35 @@ pub(crate) fn rate(settings: &Settings) {
     };
     for length in lengths {
         println!("\nrate: {length}-byte frames over a veth pair, {rounds} rounds of {seconds} s each");
-        let mut results: Vec<(&str, Vec<f64>)> = Vec::new();
+        let mut results: Vec<(&str, Vec<Measured>)> = Vec::new();
         for _ in 0..rounds {
-            for (name, rate) in round(length, seconds) {
+            for (name, measured) in round(length, seconds) {
                 match results.iter_mut().find(|(known, _)| *known == name) {
-                    Some((_, rates)) => rates.push(rate),
-                    None => results.push((name, vec![rate])),
+                    Some((_, of_rounds)) => of_rounds.push(measured),
+                    None => results.push((name, vec![measured])),
                 }
             }
         }
-        let bare = results[0].1.clone();
-        for (name, rates) in &results {
+        let bare: Vec<f64> = results[0].1.iter().map(|measured| measured.rate).collect();
+        for (name, measured) in &results {
+            let rates: Vec<f64> = measured.iter().map(|measured| measured.rate).collect();
             let ratios: Vec<f64> = rates.iter().zip(&bare).map(|(rate, bare)| rate / bare).collect();
-            println!("  {name:<10} {}; of bare: {}", spread(rates, 1e6, "Mpps"), spread(&ratios, 1.0, "times"));
+            println!("  {name:<10} {}; of bare: {}", spread(&rates, 1e6, "Mpps"), spread(&ratios, 1.0, "times"));
+            let cost: Vec<f64> = measured.iter().filter_map(|measured| measured.cost).collect();
+            if !cost.is_empty() {
+                println!("  {:<10} {}", "", spread(&cost, 1.0, "ns of the sender's time each"));
+            }
         }
     }
+}
+
+/// What a round brought.
+struct Measured {
+    /// Packets a second.
+    rate: f64,
+    /// Nanoseconds of processor time that one takes the sender, the kernel's part included: on a busy machine the
+    /// steadier figure.
+    cost: Option<f64>,
 }
 
 /// A file that is not kept.
@@ -216,9 +238,10 @@ fn thread_time() -> u64 {
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
-fn round(length: usize, seconds: u64) -> Vec<(&'static str, f64)> {
+fn round(length: usize, seconds: u64) -> Vec<(&'static str, Measured)> {
     let [left, right] = pair();
     let mut rates = Vec::new();
+    let counted = |rate| Measured { rate, cost: None };
     for (name, choice) in [
         ("bare", Choice::AfXdp),
         ("generator", Choice::AfXdp),
@@ -226,14 +249,21 @@ fn round(length: usize, seconds: u64) -> Vec<(&'static str, f64)> {
         ("segmented", Choice::AfPacketSegmented),
     ] {
         let mut transmit = transmit(&left, choice);
-        let rate = received(&right, seconds, |stop| {
+        let (mut cost, mut taken) = (None, 0.0);
+        let counted = received(&right, seconds, |stop| {
+            let (begin, used) = (Instant::now(), thread_time());
             if name == "bare" {
                 bare(&mut transmit, length, stop);
             } else {
                 generator(&mut transmit, length, stop, |_, _| {});
             }
+            let sent = transmit.sent().frames as f64;
+            taken = sent / begin.elapsed().as_secs_f64();
+            cost = Some((thread_time() - used) as f64 / sent);
         });
-        rates.push((name, rate));
+        // The interface counts a super-frame as one.
+        let rate = if choice == Choice::AfPacketSegmented { taken } else { counted };
+        rates.push((name, Measured { rate, cost }));
     }
     rates.push(("received", receiver(&left, &right, length, seconds)));
     let directory = Directory::new();
@@ -242,7 +272,7 @@ fn round(length: usize, seconds: u64) -> Vec<(&'static str, f64)> {
         let capture = peers::pcap((0..1000).map(|n| (n as u64 * 1000, &frames[n % FLOWS][..])));
         let capture = directory.file("rate.pcap", &capture);
         let run = peers::tcpreplay_topspeed(&left, &capture, seconds + 2);
-        rates.push(("tcpreplay", received(&right, seconds, |_| drop(run.until(seconds)))));
+        rates.push(("tcpreplay", counted(received(&right, seconds, |_| drop(run.until(seconds))))));
     } else {
         println!("  skipped: tcpreplay (Debian: apt-get install tcpreplay)");
     }
@@ -250,7 +280,7 @@ fn round(length: usize, seconds: u64) -> Vec<(&'static str, f64)> {
         let bytes: Vec<String> = frames[0].iter().map(ToString::to_string).collect();
         let config = directory.file("rate.cfg", format!("{{ {} }}\n", bytes.join(", ")).as_bytes());
         let run = peers::trafgen(&left, &config);
-        rates.push(("trafgen", received(&right, seconds, |_| drop(run.until(seconds)))));
+        rates.push(("trafgen", counted(received(&right, seconds, |_| drop(run.until(seconds))))));
     } else {
         println!("  skipped: trafgen (Debian: apt-get install netsniff-ng)");
     }

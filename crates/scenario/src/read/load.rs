@@ -190,16 +190,17 @@ fn side(notes: &Notes, node: &Node) -> Result<Side, Noted> {
         Err(notes.note(problem.remedy("give one that `ip link` lists")))
     });
     let own = fields.need("address").and_then(|node| Ok((address(notes, node)?, node.at)));
-    let gateway = match fields.get("gateway") {
-        Some(node) => address(notes, node),
-        None => fields.need("upf").and_then(|node| address(notes, node)),
+    let gateway = fields.with("gateway", address);
+    let upf = fields.with("upf", address);
+    let (interface, (own, at), gateway, upf) = (interface?, own?, gateway?, upf?);
+    let Some((upf, gateway)) = upf.or(gateway).zip(gateway.or(upf)) else {
+        return Err(fields.need("upf").err().unwrap_or_else(|| notes.note(Problem::new(at, "no next hop"))));
     };
-    let (interface, (own, at), gateway) = (interface?, own?, gateway?);
     if own == gateway || own.is_ipv4() != gateway.is_ipv4() {
         let problem = Problem::new(at, format!("{own} cannot reach {gateway}"));
         return Err(notes.note(problem.remedy("give two addresses of the same version")));
     }
-    Ok(Side { interface, address: own, gateway })
+    Ok(Side { interface, address: own, upf, gateway })
 }
 
 pub(super) fn address(notes: &Notes, node: &Node) -> Result<IpAddr, Noted> {
@@ -214,7 +215,7 @@ fn pfcp(notes: &Notes, top: &Fields<'_>) -> Result<PfcpOptions, Noted> {
     let default = PfcpOptions::default();
     let Some(node) = top.get("pfcp") else { return Ok(default) };
     let fields = Fields::read(notes, node, &keys::PFCP)?;
-    let node_id = fields.with("node_id", |notes, node| group::name(notes, node));
+    let node_id = fields.with("node_id", group::name);
     let teids = [("choose", TeidChoice::Upf), ("fixed", TeidChoice::Fixed)];
     let teid = fields.with("teid", |notes, node| fields::choice(notes, node, "way", &teids));
     let apply_action = fields.with("apply_action", |notes, node| fields::integer(notes, node, 1..=2));

@@ -217,6 +217,12 @@ impl Generator {
         length
     }
 
+    /// How many groups there are.
+    #[must_use]
+    pub fn groups(&self) -> usize {
+        self.population.groups().len()
+    }
+
     /// From now on a session's uplink goes through another tunnel, as after a restart of the UPF.
     pub fn retunnel(&mut self, session: u32, tunnel: Tunnel) {
         if let Some(slot) = self.tunnels.get_mut(session as usize) {

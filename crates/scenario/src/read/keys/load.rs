@@ -96,7 +96,7 @@ pub(crate) static SESSION_GROUP: Table = Table {
             "simplest",
             "Activate the UPF's predefined rules of this name instead of sending rules.",
         ),
-        key("core_network_instance", "sgi1", "Network instance of the data network; `internet` if absent."),
+        key("core_network_instance", "sgi1", "Network instance of the data network; none is sent if absent."),
         key("access_network_instance", "access", "Network instance of the access network; none is sent if absent."),
         key("node_id_fqdn", "pgwc.com", "Our node ID as an FQDN; all groups that give one give the same."),
         key("flows_per_ue", "10", "Flows of each UE, each to an address of its own in the data network; 1 if absent."),

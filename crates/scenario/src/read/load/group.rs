@@ -3,7 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::Path;
 
-use engine::Rate;
+use engine::{Rate, Size};
 use userplane::filter::Filter;
 use userplane::load::{AddressRange, Group};
 use wire::gtpu::Qfi;
@@ -79,7 +79,7 @@ fn group<'a>(notes: &Notes, node: &'a Node, free_teid: u32, folder: &Path) -> Re
         let fields = Fields::read(notes, node, &keys::REPORT)?;
         let volume = fields.with("volume", |notes, node| fields::size(notes, node, 1..=1 << 60));
         let period = fields.with("period", seconds);
-        Ok((volume?.map(|size| size.bytes()), period?))
+        Ok((volume?.map(Size::bytes), period?))
     });
     let ues = ues?;
     let load = fields.with("load", |notes, node| traffic::load(notes, node, ues.first().is_ipv6(), folder));
