@@ -117,16 +117,18 @@ fn text(options: &Verify, found: &Comparison) -> String {
     }
     let compared = if found.payloads_compared { "headers and payloads" } else { "headers (a capture is cut)" };
     lines.push(format!("compared      {compared}, but for addresses, checksums and stamps"));
-    for (name, sorted) in [("timing error", &found.lateness), ("  outside", &found.lateness_outside)] {
+    for (name, sorted) in [("timing error", &found.lateness), ("  no stalls", &found.lateness_outside)] {
         let at = |hundredths| quantile(sorted, hundredths).map_or("-".into(), microseconds);
-        lines.push(format!("{name:<13} p50 {}, p90 {}, p99 {}, max {}", at(50), at(90), at(99), at(100)));
+        let packets = count(sorted.len() as u64);
+        lines.push(format!(
+            "{name:<13} p50 {}, p90 {}, p99 {}, max {} ({packets} packets)",
+            at(50),
+            at(90),
+            at(99),
+            at(100)
+        ));
     }
-    lines.push(format!(
-        "stalls        {} of over 1 ms, {} s in all, {} packets in them",
-        count(found.stalls),
-        found.stalled.as_secs_f64(),
-        count((found.lateness.len() - found.lateness_outside.len()) as u64)
-    ));
+    lines.push(format!("stalls        {} of over 1 ms, {} s in all", count(found.stalls), found.stalled.as_secs_f64()));
     lines.join("\n") + "\n"
 }
 
