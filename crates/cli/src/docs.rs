@@ -89,6 +89,10 @@ fn commands_mean_what_the_program_takes() {
         match parsed.command {
             Command::Run(run) => decodes(&place, &run.scenario),
             Command::Check(check) => decodes(&place, &check.scenario),
+            Command::Load(load) => {
+                let plan = scenario::load_file(&root().join(&load.file), 1);
+                plan.map(drop).unwrap_or_else(|error| panic!("{place}\n{error}"));
+            }
             Command::Link(link) => link_is_known(&place, &link),
             Command::Line(line) => {
                 if let Some(LineAction::Set { changes, .. }) = &line.action {
@@ -136,7 +140,11 @@ fn scenarios_in_pages_decode() {
     for path in pages() {
         for block in blocks(&fs::read_to_string(&path).unwrap(), "yaml") {
             let name = path.display().to_string();
-            let plan = scenario::parse(&name, &block, &|_| Err(FileError::NotText), &Options::default());
+            let plan = if block.contains("session_group:") {
+                scenario::parse_load(&name, "load", &block, Path::new(""), 1).map(drop)
+            } else {
+                scenario::parse(&name, &block, &|_| Err(FileError::NotText), &Options::default()).map(drop)
+            };
             plan.unwrap_or_else(|error| panic!("{error}"));
             decoded += 1;
         }
