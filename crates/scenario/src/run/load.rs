@@ -218,6 +218,8 @@ struct Lines {
 const LEAD: Span = Span::from_millis(50);
 /// After the last packet, for those that are on their way.
 const LINGER: Span = Span::from_millis(1_000);
+/// Packets of stateful traces that came and that the sender has not looked at yet, at most.
+const CAME: usize = 16_384;
 /// A live line this often.
 const LIVE: Duration = Duration::from_secs(1);
 
@@ -407,6 +409,9 @@ impl<'a> Rig<'a> {
         let generator = Generator::new(wires, sources, end);
         let [n6_receiver, n3_receiver] = [Direction::Uplink, Direction::Downlink]
             .map(|direction| (direction, Receiver::new(population.clone(), direction, mark)));
+        let waiting = generator.waiting_groups();
+        let (came, arrived) = mpsc::sync_channel(CAME);
+        let (came, arrived) = if waiting.is_empty() { (None, None) } else { (Some((came, waiting)), Some(arrived)) };
         // Time begins when all that takes time is done.
         let epoch = Epoch::now();
         let sender = Sender {
@@ -418,26 +423,24 @@ impl<'a> Rig<'a> {
             stop: stop_sending.clone(),
             rows: rows.clone(),
             tunnels,
+            came: arrived,
             tap: taps.pop(),
         };
         // What went up comes out of N6, what went down of N3.
-        let ears = [(Direction::Uplink, n6.receive, n6.answers, n6.neighbours)].into_iter().chain([(
-            Direction::Downlink,
-            n3.receive,
-            n3.answers,
-            n3.neighbours,
-        )]);
+        let n6 = Ears { receive: n6.receive, answers: n6.answers, neighbours: n6.neighbours };
+        let n3 = Ears { receive: n3.receive, answers: n3.answers, neighbours: n3.neighbours };
         let mut listeners = Vec::new();
-        for (direction, receive, answers, neighbours) in ears {
+        for ((direction, receiver), ears) in [(n6_receiver, n6), (n3_receiver, n3)] {
             let listener = Listener {
-                receiver: Receiver::new(population.clone(), direction, mark),
+                receiver,
                 direction,
-                ears: Ears { receive, answers, neighbours },
+                ears,
                 groups,
                 epoch,
                 grid,
                 stop: stop_listening.clone(),
                 rows: rows.clone(),
+                came: came.clone(),
                 tap: taps.pop(),
             };
             let name = format!("{direction:?}").to_lowercase();
@@ -484,7 +487,9 @@ impl<'a> Rig<'a> {
         let samples = rest.and_then(|()| table.finish());
         let samples = samples.map_err(|source| LoadError::Write { path: table::SAMPLES.into(), source })?;
         // A model ends with its time, a trace when it is played.
-        let played = sent.last.since(part.start);
+        // A single packet has no length: no less than a sample is counted.
+        let played =
+            sent.last.since(part.start).max(Span::from_nanos(1_000_000_000 / u64::from(plan.samples_per_second)));
         let elapsed = if interrupted || !self.material.has_models() { played } else { part.lasts };
         let refused = transmits.each_ref().map(|transmit| transmit.sent().refused.clone());
         let [n3_transmit, n6_transmit] = transmits;
