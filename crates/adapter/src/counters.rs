@@ -151,6 +151,43 @@ pub struct ReceiveCounters {
     pub delivered: Count,
 }
 
+impl ReceiveCounters {
+    /// What came from the line and was lost, by reason: frames, fragments or packets, as the reason says.
+    /// Always in the same order, zeros too.
+    #[must_use]
+    pub fn lost(&self) -> [(DropReason, u64); 13] {
+        [
+            (DropReason("frames too long"), self.too_long),
+            (DropReason("frames cut short"), self.short),
+            (DropReason("frames with a wrong check sequence"), self.check),
+            (DropReason("frames that make no sense"), self.malformed),
+            (DropReason("frames without a session"), self.no_session),
+            (DropReason("fragments whose packet's others are lost"), self.orphans),
+            (DropReason("packets with a lost fragment"), self.incomplete),
+            (DropReason("packets whose next fragment did not come in time"), self.expired),
+            (DropReason("packets too long"), self.oversized),
+            (DropReason("packets with a wrong CRC-32"), self.crc),
+            (DropReason("packets of an unknown Ethernet header"), self.unknown_pair),
+            (DropReason("packets whose payload cannot be inflated"), self.inflation),
+            (DropReason("packets whose header cannot be decompressed"), self.decompression),
+        ]
+    }
+
+    /// Frames that were damaged, or garbage.
+    #[must_use]
+    pub fn bad_frames(&self) -> u64 {
+        self.too_long + self.short + self.check + self.malformed
+    }
+
+    /// Packets of which at least a fragment came whole, and that were given up. A packet whose only frame
+    /// is damaged is not known to have been one: it is among [`Self::bad_frames`].
+    #[must_use]
+    pub fn lost_packets(&self) -> u64 {
+        let whole = self.oversized + self.crc + self.unknown_pair + self.inflation + self.decompression;
+        self.incomplete + self.expired + whole
+    }
+}
+
 /// Real-time flows and predictions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FlowCounters {

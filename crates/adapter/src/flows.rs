@@ -66,13 +66,25 @@ struct Flow {
     /// Place of the rule that makes it real-time, if one does.
     rule: Option<usize>,
     tracker: Tracker,
-    /// Characters of a frame, times 8; smoothed. 0 while unknown.
+    /// Characters that the frames of its last packets are likely to take, in no order.
+    likely: [u32; RECENT],
+    /// Packets it had, for the place of the next in [`Self::likely`].
+    packets: usize,
+    /// Characters of a frame, times 8: the largest of the last while it is watched, smoothed from what
+    /// was sent while it is on the line.
     frame: u32,
     /// What it may take of the line, in characters per 1,000 s.
     granted: u64,
     /// When it will have used no more than that, by what it sent (ITU-T I.371, GCRA).
     paid_until: Time,
     told: Option<Time>,
+}
+
+impl Flow {
+    /// Characters that the largest of its last packets is likely to take.
+    fn largest(&self) -> u32 {
+        self.likely.iter().copied().max().unwrap_or_default()
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -87,6 +99,10 @@ enum State {
 const TOLERANCE_PERCENT: u64 = 25;
 /// And so many datagrams ahead of it.
 const BURST: u64 = 4;
+
+/// What a flow needs is judged by so many packets: one that differs from those after it, as the first of
+/// a program often does, is forgotten by the time they are found to be steady.
+const RECENT: usize = 4;
 
 /// A sender is told no more often than this; neither are all senders together than ten times that.
 const TELL: Span = Span::from_secs(1);
@@ -152,8 +168,10 @@ impl Flows {
         let flow = &mut self.flows[at];
         flow.rule = rule;
         flow.seen = now;
-        if flow.frame == 0 {
-            flow.frame = likely * 8;
+        flow.likely[flow.packets % RECENT] = likely;
+        flow.packets = flow.packets.wrapping_add(1);
+        if flow.state != State::Active {
+            flow.frame = flow.largest() * 8;
         }
         match flow.tracker.arrive(now, &self.steadiness, self.slack) {
             Outcome::Held if flow.state == State::Active => self.counters.held += 1,
@@ -249,7 +267,7 @@ impl Flows {
     pub(crate) fn sent(&mut self, key: FlowKey, characters: usize) {
         if let Some(at) = self.place(key) {
             let flow = &mut self.flows[at];
-            let measured = (characters as u32 * 8).min(flow.frame * 5 / 4);
+            let measured = (characters as u32 * 8).min(flow.frame.max(flow.largest() * 8) * 5 / 4);
             flow.frame = (flow.frame * 7 + measured).div_ceil(8);
         }
     }
@@ -299,6 +317,8 @@ impl Flows {
             state: State::Watched,
             rule: None,
             tracker: Tracker::default(),
+            likely: [0; RECENT],
+            packets: 0,
             frame: 0,
             granted: 0,
             paid_until: now,

@@ -384,3 +384,23 @@ fn packets_as_long_as_the_peer_takes_arrive() {
         assert_eq!((pair.frames(1).count(), pair.counters(1).receive.oversized), (3, 0), "{length}");
     }
 }
+
+#[test]
+fn every_datagram_that_the_line_damages_is_counted_at_the_receiver() {
+    let mut pair = Pair::new(&AdapterConfig::default());
+    for number in 0..400_u32 {
+        // Until the voice is known and its headers are compressed the line is good.
+        pair.line(0).bit_errors = if number < 20 { 0.0 } else { 1e-4 };
+        pair.send(millis(2_000 + 203 * u64::from(number)), 0, datagram(0, 6000, number, 33));
+    }
+    pair.line(0).bit_errors = 0.0;
+    pair.run(millis(90_000));
+    let sent: u64 = pair.counters(0).classes.iter().map(|class| class.sent.packets).sum();
+    let receive = pair.counters(1).receive;
+    assert_eq!(sent, 400);
+    assert!(receive.bad_frames() > 5, "{receive:?}");
+    // Each is one frame, and nothing else is on the line.
+    assert_eq!(sent, receive.delivered.packets + receive.bad_frames() + receive.lost_packets(), "{receive:?}");
+    let by_reason: u64 = receive.lost().iter().map(|(_, count)| count).sum();
+    assert_eq!(by_reason, receive.bad_frames() + receive.lost_packets());
+}

@@ -151,6 +151,35 @@ fn four_voices_fit_and_the_fifth_is_refused_by_name() {
 }
 
 #[test]
+fn a_small_first_datagram_does_not_make_a_voice_cheap() {
+    let mut load = Load::new(&AdapterConfig::default(), 5, None);
+    // As a program that greets the other end does before it sends its voice.
+    for voice in 0..5 {
+        load.pair.send(millis(1_500 + 20 * u64::from(voice)), 0, datagram(0, VOICES + voice, 1, 4));
+    }
+    load.run(millis(30_000));
+    let flows = load.pair.counters(0).flows;
+    assert_eq!((flows.active, flows.admitted, flows.refused, flows.excess), (4, 4, 1, 0), "{flows:?}");
+    // 41 characters every 202.5 ms, of each.
+    let granted = load.pair.heard.events.iter().filter(|(_, event)| event.what == ADMITTED);
+    for (_, event) in granted {
+        assert!((195_000..=210_000).contains(&event.value), "{event:?}");
+    }
+    assert!(flows.characters_per_second >= 4 * 195, "{flows:?}");
+}
+
+#[test]
+fn a_large_first_datagram_does_not_keep_a_voice_out() {
+    let mut load = Load::new(&AdapterConfig::default(), 4, None);
+    for voice in 0..4 {
+        load.pair.send(millis(1_100 + 200 * u64::from(voice)), 0, datagram(0, VOICES + voice, 1, 140));
+    }
+    load.run(millis(30_000));
+    let flows = load.pair.counters(0).flows;
+    assert_eq!((flows.active, flows.admitted, flows.refused), (4, 4, 0), "{flows:?}");
+}
+
+#[test]
 fn a_voice_datagram_costs_its_payload_and_eight_characters() {
     let mut load = Load::new(&AdapterConfig::default(), 1, None);
     load.run(millis(30_000));

@@ -55,6 +55,10 @@ pub struct AdapterRecord {
     pub refused: u64,
     /// Requests answered on the near side, out of the cache.
     pub replies_cached: u64,
+    /// Frames that came damaged over the line.
+    pub bad_frames: u64,
+    /// Packets that came over the line in part, or whole and not to be used.
+    pub lost_packets: u64,
     /// Mean length of a compressed header in bytes.
     pub header_mean_bytes: Option<f64>,
     /// Real-time datagram delay: from the LAN to the last character on the line, in seconds.

@@ -214,7 +214,7 @@ impl Metric {
         match self {
             Self::Goodput => flow.goodput_bit_s(),
             Self::Share => flow.goodput_bit_s().zip(flow.offered_bit_s).map(|(goodput, offered)| goodput / offered),
-            Self::Loss => flow.packets.as_ref().map(crate::PacketCounts::loss_ratio),
+            Self::Loss => flow.packets.as_ref().filter(|counts| counts.sent > 0).map(crate::PacketCounts::loss_ratio),
             Self::DelayP50 => flow.delay.as_ref().map(|q| q.p50),
             Self::DelayP99 => flow.delay.as_ref().map(|q| q.p99),
             Self::Jitter => flow.jitter_s,
@@ -279,5 +279,37 @@ impl Metric {
             Self::Retransmits => interval.retransmits.map(|n| n as f64),
             _ => None,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::PacketCounts;
+
+    #[test]
+    fn what_sent_nothing_has_no_loss() {
+        let interval = |sent, received| Interval {
+            packets: Some(PacketCounts { sent, received, ..PacketCounts::default() }),
+            ..Interval::default()
+        };
+        let flow = |sent, received| FlowRecord { packets: interval(sent, received).packets, ..FlowRecord::default() };
+        let cell = CellRecord {
+            cell: 0,
+            repeat: 0,
+            attempt: 0,
+            coordinates: Vec::new(),
+            seed: 0,
+            flows: Vec::new(),
+            pipes: Vec::new(),
+            adapters: Vec::new(),
+            captures: Vec::new(),
+            discarded: Vec::new(),
+            health: crate::Health::default(),
+            histograms: Vec::new(),
+        };
+        assert_eq!(Metric::Loss.of(&cell, &flow(0, 0)), None);
+        assert_eq!(Metric::Loss.of(&cell, &flow(4, 3)), Some(0.25));
+        assert_eq!(Metric::Loss.of_interval(&interval(0, 0)), None);
     }
 }

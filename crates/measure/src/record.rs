@@ -347,6 +347,12 @@ impl PacketCounts {
 }
 
 impl PipeRecord {
+    /// Whether it is a line of characters: its drops are counted in these.
+    #[must_use]
+    pub fn is_line(&self) -> bool {
+        self.pipe == "line"
+    }
+
     /// Packets that did not leave, for whatever reason.
     #[must_use]
     pub fn dropped_packets(&self) -> u64 {

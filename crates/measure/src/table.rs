@@ -210,6 +210,8 @@ fn adapter_line(cell: &CellRecord, adapter: &AdapterRecord) -> Line {
         .put("overdue", adapter.overdue)
         .put("refused", adapter.refused)
         .put("replies_cached", adapter.replies_cached)
+        .put("bad_frames", adapter.bad_frames)
+        .put("lost_packets", adapter.lost_packets)
         .maybe("header_mean_bytes", adapter.header_mean_bytes)
         .quantiles("real_time_delay", adapter.real_time_delay.as_ref())
         .quantiles("queue_delay", adapter.queue_delay.as_ref())
@@ -217,13 +219,21 @@ fn adapter_line(cell: &CellRecord, adapter: &AdapterRecord) -> Line {
 }
 
 fn drop_line(cell: &CellRecord, pipe: &PipeRecord, reason: &str, packets: u64) -> Line {
-    Line::of(cell).pipe(pipe).put("reason", reason).put("dropped_packets", packets)
+    Line::of(cell).pipe(pipe).put("reason", reason).put("dropped_packets", packets).put("unit", unit(pipe, reason))
 }
 
 /// In the columns of [`drop_line`]: a place that is no pipe has neither direction nor pipe.
 fn discard_line(cell: &CellRecord, discarded: &Discarded) -> Line {
     let place = PipeRecord { link: discarded.place.clone(), ..PipeRecord::default() };
     drop_line(cell, &place, &discarded.reason, discarded.packets)
+}
+
+/// What is counted: characters on a line, frames and fragments that an adapter names in the reason, else
+/// packets.
+fn unit(pipe: &PipeRecord, reason: &str) -> &'static str {
+    let of_adapter =
+        ["frames", "fragments"].into_iter().find(|unit| pipe.direction.is_empty() && reason.starts_with(unit));
+    if pipe.is_line() { "characters" } else { of_adapter.unwrap_or("packets") }
 }
 
 /// A row: names and values in order.
@@ -616,6 +626,8 @@ fn adapter(row: &Row) -> Result<AdapterRecord, RecordError> {
         overdue: row.get("overdue")?,
         refused: row.get("refused")?,
         replies_cached: row.get("replies_cached")?,
+        bad_frames: row.added("bad_frames")?.unwrap_or_default(),
+        lost_packets: row.added("lost_packets")?.unwrap_or_default(),
         header_mean_bytes: row.option("header_mean_bytes")?,
         real_time_delay: row.quantiles("real_time_delay")?,
         queue_delay: row.quantiles("queue_delay")?,

@@ -125,6 +125,8 @@ fn cell(id: u32) -> CellRecord {
             data_line_bytes: 7_200,
             framing_line_bytes: 800,
             data_packets: 6,
+            bad_frames: 3,
+            lost_packets: 2,
             header_mean_bytes: Some(3.125),
             real_time_delay: Some(quantiles),
             gap: Some(quantiles),

@@ -111,6 +111,12 @@ impl Capture {
         self.shared.overflowed.load(Ordering::Relaxed)
     }
 
+    /// Whether it ended before its time, since the file could not be written; [`Self::finish`] tells why.
+    #[must_use]
+    pub fn is_broken(&self) -> bool {
+        self.thread.as_ref().is_none_or(JoinHandle::is_finished)
+    }
+
     /// Writes what the taps have, and ends. Taps should not be used any more.
     ///
     /// # Errors
@@ -371,6 +377,9 @@ mod tests {
         }
         let (capture, mut taps) = Capture::start(Full(1000), "test", &["n3"], 1, &Options::default()).unwrap();
         taps[0].record(0, Direction::Inbound, Instant::now(), &[0; 1400]);
+        while !capture.is_broken() {
+            std::thread::yield_now();
+        }
         assert_eq!(capture.finish().unwrap_err().kind(), io::ErrorKind::StorageFull);
     }
 }

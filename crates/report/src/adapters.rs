@@ -11,7 +11,7 @@ pub(crate) const NOTE: &str = "<p class=\"note\">Each row is the adapter at one 
 /// A column's name, and its value for an adapter.
 type Column = (&'static str, fn(&AdapterRecord) -> Option<f64>);
 
-const COLUMNS: [Column; 21] = [
+const COLUMNS: [Column; 23] = [
     ("line, bit/s", |a| Some(a.line_bit_s)),
     ("line use, %", |a| percent(a.line_use())),
     ("e, %", |a| percent(a.efficiency())),
@@ -32,6 +32,8 @@ const COLUMNS: [Column; 21] = [
     ("gap p90, ms", |a| millis(a.gap, |q| q.p90)),
     ("header, B", |a| a.header_mean_bytes),
     ("answered from cache", |a| count(a.replies_cached)),
+    ("bad frames received", |a| count(a.bad_frames)),
+    ("packets lost in receiving", |a| count(a.lost_packets)),
     ("measured, s", |a| Some(a.measured.as_secs_f64())),
 ];
 

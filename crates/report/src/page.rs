@@ -367,7 +367,7 @@ fn links(health: &HealthSummary) -> String {
         );
     }
     format!(
-        "<p class=\"note\">Packets by reason, over all cells. No packet ends without one.</p><div class=\"scroll\"><table class=\"cards\"><thead><tr><th scope=\"col\">Link</th><th scope=\"col\">Direction</th><th scope=\"col\">Pipe</th><th scope=\"col\">Reason</th><th scope=\"col\" class=\"num\">Dropped</th><th scope=\"col\" class=\"num\">Of offered</th><th scope=\"col\" class=\"num\">Share</th></tr></thead><tbody>{rows}</tbody></table></div>"
+        "<p class=\"note\">By reason, over all cells: packets; of a line (pipe <code>line</code>) characters; of an adapter's receiving side what the reason names. Nothing ends without a reason; those that took nothing are not shown.</p><div class=\"scroll\"><table class=\"cards\"><thead><tr><th scope=\"col\">Link</th><th scope=\"col\">Direction</th><th scope=\"col\">Pipe</th><th scope=\"col\">Reason</th><th scope=\"col\" class=\"num\">Dropped</th><th scope=\"col\" class=\"num\">Of offered</th><th scope=\"col\" class=\"num\">Share</th></tr></thead><tbody>{rows}</tbody></table></div>"
     )
 }
 

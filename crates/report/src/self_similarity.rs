@@ -39,13 +39,16 @@ pub fn self_similarity(name: &str, found: &Examination) -> String {
         factor: 0.01,
     };
     page.figure("gaps", "Times between packets", GAPS, &axes, &panels(found, &["share"], histogram));
+    // Numbers of five digits would not fit beneath the axis.
+    let furthest = found.cases.iter().filter_map(|case| case.sum.as_ref()?.last()).map(|(lag, _)| *lag).max();
+    let (thousand, unit) = if furthest > Some(5_000) { (1e3, "1,000 packets") } else { (1.0, "packets") };
     let sums = |case: &Case| {
-        let line = |sum: &[(u64, f64)]| sum.iter().map(|(lag, sum)| (*lag as f64, *sum)).collect();
+        let line = |sum: &[(u64, f64)]| sum.iter().map(|(lag, sum)| (*lag as f64 / thousand, *sum)).collect();
         Some(vec![line(case.sum.as_ref()?), line(case.chance.as_ref()?)])
     };
     let axes = Axes {
-        x: "lag k, packets".to_owned(),
-        x_values: "k".to_owned(),
+        x: format!("lag k, {unit}"),
+        x_values: format!("k, {unit}"),
         y: "sum of |ρ(1)| to |ρ(k)|".to_owned(),
         what: "",
         factor: 1.0,

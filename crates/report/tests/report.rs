@@ -14,9 +14,13 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
+use engine::{Random, Span, Time};
 use measure::{Analysis, Recording};
 use serde_json::{Value, json};
 use synthetic::{Scratch, Wish, record};
+use traffic::models::{Arrivals, Model, PacketRate};
+use traffic::selfsimilar::{Examination, Examine, examine};
+use traffic::times::TimedPacket;
 
 fn recording(name: &str, wish: &Wish) -> Recording {
     let scratch = Scratch::new(name);
@@ -36,7 +40,7 @@ fn data(html: &str) -> Value {
 
 /// Asserts that elements nest; gives the number of each.
 fn elements(html: &str) -> BTreeMap<String, usize> {
-    const VOID: [&str; 5] = ["meta", "link", "input", "line", "circle"];
+    const VOID: [&str; 6] = ["meta", "link", "input", "line", "circle", "br"];
     let mut open: Vec<&str> = Vec::new();
     let mut counts = BTreeMap::new();
     let mut rest = html;
@@ -305,4 +309,37 @@ fn a_browser_draws_the_charts_without_an_error() {
             }
         }
     }
+}
+
+/// What is found of independent packets.
+fn examination() -> Examination {
+    let model = Model::Poisson { rate: PacketRate::per_second(1_000) };
+    let times = Arrivals::new(&model, Time::ZERO, Span::from_secs(4), Random::stream(1, "page"));
+    let packets: Vec<_> = times.take(4_000).map(|time| TimedPacket { time, bytes: 0 }).collect();
+    let what = Examine { slot: None, bytes: false, instances: 3, repetitions: 2 };
+    examine(&packets, &what, &Random::stream(1, "page")).unwrap()
+}
+
+#[test]
+fn the_page_of_a_trace_has_figure_5_7() {
+    let html = report::self_similarity(NASTY, &examination());
+    let counts = elements(&html);
+    assert_eq!((counts["h1"], counts["figure"], counts["section"], counts.get("img")), (1, 12, 3, None));
+    for text in ["scaled (copy), 3 times", "scaled, repeated, 3 and 2 times", "in a drawn order", "H by wavelets"] {
+        assert!(html.contains(text), "{text}");
+    }
+    let data = data(&html);
+    let panels = |figure: usize| data["figures"][figure]["panels"].as_array().unwrap().clone();
+    assert_eq!((panels(0).len(), panels(1).len()), (6, 6));
+    // Of three copies two thirds of the times between packets are zero, and more by chance.
+    let zeros = panels(0)[1]["series"][0]["y"][0].as_f64().unwrap();
+    assert!((66.0..75.0).contains(&zeros), "{zeros}");
+
+    let scratch = Scratch::new("self-similarity");
+    fs::create_dir_all(&scratch.0).unwrap();
+    let path = scratch.0.join("page.html");
+    fs::write(&path, &html).unwrap();
+    let Some(dom) = visit(&path, "1280,900") else { return };
+    let root = &dom[..dom.find("<head>").unwrap()];
+    assert!(!root.contains("data-error") && root.contains("data-charts=\"12\""), "{root}");
 }

@@ -2,6 +2,8 @@
 
 mod common;
 mod traffic;
+#[path = "common/warm.rs"]
+mod warm;
 
 use std::time::Duration;
 
@@ -40,9 +42,6 @@ fn a_warm_context_allocates_nothing() {
 /// lists of extension headers; its packets may not.
 #[test]
 fn changes_losses_and_damage_allocate_nothing() {
-    let config = CompressorConfig { max_cid: 7, fo_refresh_packets: 50, ir_refresh_packets: 120, ..Default::default() };
-    let mut compressor = Compressor::new(config);
-    let mut decompressor = Decompressor::new(DecompressorConfig { max_cid: 7, ..Default::default() });
     let packets: Vec<Vec<u8>> = (0..2_000u16)
         .map(|n| {
             let ip = Ip { id: n, ttl: 60 + (n / 100) as u8, ..Ip::v4() };
@@ -56,27 +55,5 @@ fn changes_losses_and_damage_allocate_nothing() {
             }
         })
         .collect();
-    let (mut line, mut out, mut feedback) = (Vec::new(), Vec::new(), Vec::new());
-    let mut run = |packets: &[Vec<u8>], from: u64| {
-        for (n, packet) in packets.iter().enumerate() {
-            let now = Duration::from_millis(20 * (from + n as u64));
-            line.clear();
-            out.clear();
-            feedback.clear();
-            compressor.compress(now, packet, &mut line).expect("an IP packet");
-            // Some are lost, some damaged.
-            if n % 13 == 0 {
-                continue;
-            }
-            if n % 17 == 0 {
-                line[0] ^= 8;
-            }
-            let _ = decompressor.decompress(now, &line, &mut out);
-            decompressor.take_feedback(&mut feedback);
-            let _ = compressor.feedback(now, &feedback);
-        }
-    };
-    run(&packets, 0);
-    let counted = allocation_counter::measure(|| run(&packets, 2_000));
-    assert_eq!(counted.count_total, 0, "{counted:?}");
+    warm::allocates_nothing(7, &packets);
 }

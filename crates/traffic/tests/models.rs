@@ -174,3 +174,20 @@ fn times_go_on_beyond_what_was_asked_for() {
     let count = arrivals.by_ref().take_while(|time| *time < end).count() as f64;
     assert!((count - 6_000.0).abs() < 4.0 * model.deviation(MINUTE), "{count}");
 }
+
+#[test]
+fn taking_a_time_allocates_nothing() {
+    for model in [
+        Model::Steady { rate: PacketRate::per_second(500) },
+        Model::ladder(100, 50, Span::from_millis(300), 9),
+        poisson(500),
+        Model::ParetoOnOff(on_off(500, 20)),
+        Model::FractionalGaussianNoise(noise(500, 2.0)),
+    ] {
+        let mut arrivals = arrivals(&model, 1);
+        let allocated = allocation_counter::measure(|| {
+            arrivals.by_ref().take(2_000).for_each(drop);
+        });
+        assert_eq!(allocated.count_total, 0, "{model:?}");
+    }
+}

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use common::{N4, bytes, config, spec, usage_report};
 use engine::Span;
-use userplane::control::{Change, Event, Generation, Peer, Profile, Qos, SessionId, Tunnel, Usage};
+use userplane::control::{Change, Event, Failure, Generation, Peer, Procedure, Profile, Qos, SessionId, Tunnel, Usage};
 use wire::gtpu::Qfi;
 use wire::pfcp::message::{
     AssociationUpdateRequest, Body, HeartbeatRequest, NodeReportRequest, SessionEstablishmentRequest,
@@ -18,7 +18,7 @@ use wire::pfcp::rules::{DownlinkDataReport, ErrorIndicationReport, PathFailureRe
 use wire::pfcp::value::{
     Addresses, ApplyAction, AssociationRelease, BitRates, FTeid, Gate, GateStatus, Interface, InterfaceType, Name,
     NodeId, NodeReportType, NtpTime, OuterHeaderCreation, PdrId, RemotePeer, ReportType, ReportingTriggers, SdfFilter,
-    Timer, Volumes,
+    Timer, UeIp, Volumes,
 };
 use wire::pfcp::{Cause, MAX_SEQUENCE, Message};
 
@@ -38,7 +38,8 @@ fn a_session_lives_from_association_to_release() {
     n4.control.associate(n4.now);
     n4.run_for(Span::from_millis(100));
     let events = n4.take_events();
-    let [Event::Associated { .. }, Event::Established { session: there, uplink, took, restored: false }] = &events[..]
+    let [Event::Associated { .. }, Event::Established { session: there, uplink, took, restored: false, .. }] =
+        &events[..]
     else {
         panic!("{events:?}");
     };
@@ -94,6 +95,7 @@ fn rules_of_5g_name_flow_tunnel_interfaces_and_networks() {
         }),
         predefined: vec!["gold".into()],
         inactivity: Some(60),
+        choose_ue: false,
     };
     let mut spec = spec(7);
     spec.profile = Arc::new(profile);
@@ -135,6 +137,39 @@ fn in_4g_there_is_no_flow_and_the_interfaces_have_other_names() {
     let types: Vec<_> = request.create_pdr.iter().map(|pdr| pdr.pdi.interface_type).collect();
     assert_eq!(types, [Some(InterfaceType::S1_U), Some(InterfaceType::SGI)]);
     assert!(request.create_qer.is_empty() && request.create_pdr.iter().all(|pdr| pdr.pdi.qfi.is_empty()));
+}
+
+#[test]
+fn addresses_of_ues_can_be_the_choice_of_the_user_plane() {
+    let mut n4 = N4::associated(config());
+    let mut given = Some(Addresses::V4([10, 45, 0, 77].into()));
+    for _ in 0..2 {
+        n4.sent();
+        let mut spec = spec(1);
+        Arc::make_mut(&mut spec.profile).choose_ue = true;
+        let session = n4.control.establish(n4.now, spec);
+        n4.run_with(Span::from_millis(100), |peer, request| {
+            let Body::SessionEstablishmentRequest(wanted) = &request.body else {
+                return peer.grant(request).map(|answer| vec![answer]);
+            };
+            let mut answer = peer.establishment(wanted);
+            answer.created_pdr[0].ue_ip.extend(given.map(|addresses| UeIp::new(addresses, false)));
+            Some(vec![bytes(Some(wanted.cp_fseid.seid), request.sequence, answer)])
+        });
+        let events = n4.take_events();
+        if let Some(address) = given.take() {
+            assert!(matches!(events[..], [Event::Established { ue, .. }] if ue == address), "{events:?}");
+            let sent = n4.sent();
+            for pdr in &only_establishment(&sent).create_pdr {
+                let UeIp { addresses, choose_v4, choose_v6, .. } = pdr.pdi.ue_ip[0];
+                assert_eq!((addresses, choose_v4, choose_v6), (None, true, false));
+            }
+        } else {
+            let failure = Failure::NoAddress;
+            assert_eq!(events[0], Event::Failed { session, procedure: Procedure::Establishment, failure });
+            assert_eq!(events.last(), Some(&Event::Deleted { session }));
+        }
+    }
 }
 
 #[test]

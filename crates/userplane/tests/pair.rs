@@ -122,6 +122,7 @@ fn full() -> Profile {
         }),
         predefined: vec![],
         inactivity: None,
+        choose_ue: false,
     }
 }
 
@@ -177,6 +178,9 @@ fn refusals_arrive_with_their_cause() {
     let filter = SdfFilter { description: Some("let everything through".into()), ..SdfFilter::default() };
     let wrong = Profile { filters: vec![filter], ..Profile::default() };
     assert!(pair.establish(SessionSpec { profile: Arc::new(wrong), ..spec(1) }).is_some());
+    // It has no addresses to give.
+    let choosing = Profile { choose_ue: true, ..Profile::default() };
+    assert!(pair.establish(SessionSpec { profile: Arc::new(choosing), ..spec(1) }).is_some());
     assert_eq!((pair.upf.sessions(), pair.control.sessions()), (0, 0));
 }
 

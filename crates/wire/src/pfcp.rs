@@ -35,7 +35,7 @@ pub use codec::Fault;
 pub use elements::element_name;
 use message::Body;
 
-/// The UDP port of PFCP (TS 29.244 6.4.2).
+/// The UDP port of PFCP (TS 29.244 4.2).
 pub const PFCP_PORT: u16 = 8805;
 
 /// The largest sequence number: it has 24 bits (TS 29.244 7.2.2.1).
@@ -84,10 +84,10 @@ pub enum NetworkInstanceForm {
 /// Why a datagram is not a message that can be acted upon.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PfcpError {
-    /// It ends before its header does, or before the length in it says. To be dropped in silence (TS 29.244 7.6.3).
+    /// It ends before its header does, or before the length in it says. To be dropped in silence (TS 29.244 7.6).
     #[error("the PFCP message is cut off")]
     Truncated,
-    /// Another version than 1. A request is answered by Version Not Supported (TS 29.244 7.6.2).
+    /// Another version than 1. A request is answered by Version Not Supported (TS 29.244 7.6).
     #[error("PFCP version {version} is not version 1")]
     Version {
         /// The version.
@@ -97,13 +97,13 @@ pub enum PfcpError {
         /// The sequence number, if it stands where version 1 has it.
         sequence: u32,
     },
-    /// A message type that is not known here. To be dropped in silence (TS 29.244 7.6.4).
+    /// A message type that is not known here. To be dropped in silence (TS 29.244 7.6).
     #[error("PFCP message type {0} is not known")]
     MessageType(u8),
     /// A message about a session without an SEID, or one about the node with one.
     #[error("the SEID flag does not fit PFCP message type {0}")]
     SeidFlag(u8),
-    /// An information element is missing or wrong. A request is answered with the cause (TS 29.244 7.6.5 to 7.6.7).
+    /// An information element is missing or wrong. A request is answered with the cause (TS 29.244 7.6).
     #[error("in {}: {fault}", message::type_name(*message_type))]
     Body {
         /// The message's type.

@@ -8,7 +8,8 @@ use std::io::{self, Read};
 use std::path::Path;
 
 use engine::{Random, Time};
-use measure::format::{count, digits, duration};
+use measure::Unit;
+use measure::format::{count, digits, duration, quantity};
 use scenario::capture::{Capture, CaptureError, CaptureOptions};
 use serde_json::{Value, json};
 use traffic::selfsimilar::{Case, Estimate, Estimator, Examination, Examine, Refusal, examine};
@@ -126,59 +127,68 @@ fn text(file: &Path, found: &Examination) -> String {
         if found.of_bytes { "bytes" } else { "packets" },
         found.slot
     );
-    let _ = write!(text, "\n{:20} {:>11} {:>11}", "Hurst exponent", "slots", "var/mean");
+    let most = |of: fn(&Case) -> u32| found.cases.iter().map(of).max().unwrap_or(1);
+    let (instances, repetitions) = (most(|case| case.instances), most(|case| case.repetitions));
+    let _ = writeln!(text, "scaled: {instances} instances; repeated: {repetitions} times");
+    exponents(&mut text, found);
+    gaps(&mut text, found);
+    text
+}
+
+fn exponents(text: &mut String, found: &Examination) {
+    let _ = write!(text, "\n{:18}", "Hurst exponent");
     for estimator in Estimator::ALL {
-        let _ = write!(text, "  {:>14}", short(estimator));
+        let _ = write!(text, " {:>15}", short(estimator));
     }
     text.push('\n');
     for case in &found.cases {
-        let _ = write!(text, "{:20} {:>11} {:>11}", name(case), count(case.slots as u64), digits(case.dispersion));
+        let _ = write!(text, "{:18}", case.way.name());
         for (_, estimate) in &case.hurst {
-            let _ = write!(text, "  {:>14}", cell(estimate));
+            let _ = write!(text, " {:>15}", cell(estimate));
         }
         text.push('\n');
     }
-    let refusal = found.cases.iter().flat_map(|case| &case.hurst).find_map(|(_, estimate)| estimate.as_ref().err());
-    if let Some(refusal) = refusal {
+    let mut estimates = found.cases.iter().flat_map(|case| &case.hurst).map(|(_, estimate)| estimate);
+    if let Some(Err(refusal)) = estimates.clone().find(|estimate| estimate.is_err()) {
         let _ = writeln!(text, "- there is none: {refusal}");
     }
-    if found.cases.iter().any(|case| case.hurst.iter().any(|(_, estimate)| bends(estimate))) {
+    if estimates.any(bends) {
         text.push_str("* the energies of octaves do not lie on one line: there is no single exponent\n");
     }
-    text.push_str("Intervals are of 95 %. Whittle's holds for fractional Gaussian noise only.\n");
-
-    let _ = writeln!(
-        text,
-        "\n{:20} {:>14} {:>14} {:>20} {:>8}",
-        "Times between packets", "share of zero", "", "sum of |rho(k)|", "chance"
+    text.push_str(
+        "Intervals are of 95 %. Whittle's holds for fractional Gaussian noise alone. Repeated, the trace has a period,\n\
+         which is no dependence: exponents then are those of neither.\n",
     );
+}
+
+fn gaps(text: &mut String, found: &Examination) {
+    let within = format!("gaps < {}", quantity(found.bin.as_secs_f64(), Unit::Second));
+    let columns = ["slots", "variance/mean", &within, "sum |rho(k)|", "by chance", "up to k"];
+    let _ = write!(text, "\n{:18}", "Slots and gaps");
+    for column in columns {
+        let _ = write!(text, " {column:>14}");
+    }
+    text.push('\n');
     for case in &found.cases {
         let all: u64 = case.histogram.iter().sum();
         let first = case.histogram.first().copied().unwrap_or_default() as f64 / all.max(1) as f64;
         let last = |sum: &Option<Vec<(u64, f64)>>| sum.as_ref().and_then(|sum| sum.last().copied());
-        let (sum, until) = match last(&case.sum) {
-            Some((lag, sum)) => (digits(sum), format!(" to k = {}", count(lag))),
-            None => ("-".to_owned(), String::new()),
-        };
-        let chance = last(&case.chance).map_or("-".to_owned(), |(_, sum)| digits(sum));
-        let beneath = format!("{:.1} %", 100.0 * first);
-        let _ = writeln!(text, "{:20} {beneath:>14} {:>14} {:>20} {chance:>8}", name(case), "", sum + &until);
+        let sum = |sum| last(sum).map_or("-".to_owned(), |(_, sum)| digits(sum));
+        let columns = [
+            count(case.slots as u64),
+            digits(case.dispersion),
+            quantity(first, Unit::Ratio),
+            sum(&case.sum),
+            sum(&case.chance),
+            last(&case.sum).map_or("-".to_owned(), |(lag, _)| count(lag)),
+        ];
+        let _ = write!(text, "{:18}", case.way.name());
+        for column in columns {
+            let _ = write!(text, " {column:>14}");
+        }
+        text.push('\n');
     }
-    let _ = writeln!(
-        text,
-        "Share of zero: up to {}. Chance: the sum for the same gaps in an order that was drawn.",
-        found.bin
-    );
-    text
-}
-
-/// What a case is, with how often.
-fn name(case: &Case) -> String {
-    match (case.instances, case.repetitions) {
-        (1, 1) => case.way.name().to_owned(),
-        (n, 1) | (1, n) => format!("{} x {n}", case.way.name()),
-        (instances, _) => format!("{} x {instances}", case.way.name()),
-    }
+    text.push_str("By chance: the same sum for the same gaps in an order that was drawn.\n");
 }
 
 fn short(estimator: Estimator) -> &'static str {

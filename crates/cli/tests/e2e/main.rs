@@ -21,5 +21,6 @@ mod rohc;
 mod run;
 mod simulated;
 mod tools;
+mod trace;
 mod traces;
 mod upf;

@@ -57,11 +57,11 @@ pub struct HealthSummary {
 pub struct Dropped {
     /// Link, direction and pipe.
     pub pipe: (String, String, String),
-    /// Packets that came to the pipe.
+    /// Packets that came to the pipe; of a line, characters.
     pub offered: u64,
     /// The reason.
     pub reason: String,
-    /// Packets dropped for it.
+    /// Packets dropped for it; of a line, characters.
     pub packets: u64,
 }
 
@@ -104,8 +104,8 @@ pub(crate) fn summary(recording: &Recording, groups: &[Group]) -> HealthSummary 
         }
         for pipe in &cell.pipes {
             let name = (pipe.link.as_str(), pipe.direction.as_ref(), pipe.pipe.as_str());
-            *offered.entry(name).or_default() += pipe.offered_packets;
-            for (reason, packets) in &pipe.drops {
+            *offered.entry(name).or_default() += if pipe.is_line() { pipe.offered_bytes } else { pipe.offered_packets };
+            for (reason, packets) in pipe.drops.iter().filter(|(_, packets)| *packets > 0) {
                 *drops.entry((name, reason)).or_default() += packets;
             }
         }

@@ -103,30 +103,38 @@ fn received(to: &Namespace, seconds: u64, from: impl FnOnce(&AtomicBool) + Send)
     })
 }
 
-/// Frames a second that a thread at the peer reads from its ring while the generator sends.
-fn receiver(from: &Namespace, to: &Namespace, length: usize, seconds: u64) -> f64 {
+/// A thread at the peer reads from its ring while the generator sends: what it counts.
+fn receiver(from: &Namespace, to: &Namespace, length: usize, seconds: u64) -> Measured {
     let mut transmit = transmit(from, Choice::Auto);
     let mut receive = PacketIo::open_in(to, "b", &Options::default()).unwrap().split().1;
     let (stop, count) = (AtomicBool::new(false), AtomicU64::new(0));
-    let rate = std::thread::scope(|scope| {
-        scope.spawn(|| {
+    let (rate, sender, receiver) = std::thread::scope(|scope| {
+        let receiver = scope.spawn(|| {
+            let mut calls = 0;
             while !stop.load(Ordering::Relaxed) {
                 receive.wait(Span::from_millis(10));
                 let mut stamped = 0;
                 receive.receive(4096, |frame, _| stamped += u64::from(frame[PAYLOAD..PAYLOAD + 8] != [0; 8]));
                 count.fetch_add(stamped, Ordering::Relaxed);
+                calls += 1;
             }
+            let frames = count.load(Ordering::Relaxed) as f64;
+            (thread_time() as f64 / frames, frames / f64::from(calls))
         });
-        scope.spawn(|| generator(&mut transmit, length, &stop, |_, _| {}));
+        let sender = scope.spawn(|| {
+            let sent = generator(&mut transmit, length, &stop, |_, _| {});
+            thread_time() as f64 / sent as f64
+        });
         std::thread::sleep(Duration::from_millis(300));
         let (before, begin) = (count.load(Ordering::Relaxed), Instant::now());
         std::thread::sleep(Duration::from_secs(seconds));
         let rate = (count.load(Ordering::Relaxed) - before) as f64 / begin.elapsed().as_secs_f64();
         stop.store(true, Ordering::Relaxed);
-        rate
+        (rate, sender.join().unwrap(), receiver.join().unwrap())
     });
-    println!("  received: {} frames dropped for want of room in the ring", receive.kernel_drops().unwrap());
-    rate
+    let drops = receive.kernel_drops().unwrap();
+    println!("  received: {:.0} ns of the receiver's time each, {:.0} a call; {drops} dropped", receiver.0, receiver.1);
+    Measured { rate, cost: Some(sender) }
 }
 
 fn transmit(namespace: &Namespace, choice: Choice) -> Transmit {
@@ -257,7 +265,7 @@ fn round(length: usize, seconds: u64) -> Vec<(&'static str, Measured)> {
         let rate = if choice == Choice::AfPacketSegmented { taken } else { counted };
         rates.push((name, Measured { rate, cost }));
     }
-    rates.push(("received", counted(receiver(&left, &right, length, seconds))));
+    rates.push(("received", receiver(&left, &right, length, seconds)));
     let directory = Directory::new();
     let frames: Vec<Vec<u8>> = (0..FLOWS).map(|flow| frame(length, flow)).collect();
     if peers::is_there("tcpreplay") {

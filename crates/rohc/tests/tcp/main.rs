@@ -8,3 +8,5 @@ mod flows;
 mod losses;
 mod segments;
 mod vectors;
+#[path = "../common/warm.rs"]
+mod warm;

@@ -3,7 +3,7 @@
 use adapter::{Adapter, LAN, LINE};
 use engine::{Graph, NodeId, Port, Span, Time};
 use link::{CharacterLine, Direction};
-use measure::{AdapterRecord, CaptureRecord, PipeRecord, Quantiles};
+use measure::{AdapterRecord, CaptureRecord, Discarded, PipeRecord, Quantiles};
 use traffic::{EspGateway, SecurityAssociation};
 
 use crate::plan::{Cell, Flow, Medium};
@@ -232,6 +232,23 @@ pub(crate) fn pipes(cell: &Cell, graph: &Graph, links: &[LinkNodes]) -> Vec<Pipe
     records
 }
 
+/// What the adapters of a cell lost of what came to them over their lines, by reason.
+pub(crate) fn losses(cell: &Cell, graph: &Graph, links: &[LinkNodes]) -> Vec<Discarded> {
+    let mut losses = Vec::new();
+    for (link, nodes) in links.iter().enumerate() {
+        for (node, place) in nodes.adapters.into_iter().flatten().zip(adapter_names(cell, link)) {
+            let Some(adapter) = graph.element::<Adapter>(node) else { continue };
+            let lost = adapter.counters().receive.lost().into_iter().filter(|(_, count)| *count > 0);
+            losses.extend(lost.map(|(reason, packets)| Discarded {
+                place: place.clone(),
+                reason: reason.0.into(),
+                packets,
+            }));
+        }
+    }
+    losses
+}
+
 /// The adapters' counters at a moment: what is measured is the difference of two.
 #[derive(Clone, Debug)]
 pub(crate) struct AdapterCounts {
@@ -309,6 +326,8 @@ fn difference(before: &adapter::Counters, after: &adapter::Counters) -> AdapterR
         // Flows may be refused before the measured time, and stay so.
         refused: after.flows.refused,
         replies_cached: answered(after) - answered(before),
+        bad_frames: after.receive.bad_frames() - before.receive.bad_frames(),
+        lost_packets: after.receive.lost_packets() - before.receive.lost_packets(),
         header_mean_bytes: (compressed > 0).then(|| rohc(|r| r.header_after) as f64 / compressed as f64),
         real_time_delay: spans(&before.real_time_delay, &after.real_time_delay),
         queue_delay: spans(&before.forwarding_delay, &after.forwarding_delay),

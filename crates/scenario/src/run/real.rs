@@ -159,6 +159,7 @@ impl Testbed {
         record.discarded = discarded(cell, &removed.report);
         let unmeant = record.discarded.iter().filter(|dropped| !links::drops_by_design(cell, &dropped.place));
         let unmeant: Vec<_> = unmeant.cloned().collect();
+        record.discarded.extend(links::losses(cell, &removed.graph, &links));
         record.health = health(&removed.report, &unmeant, started.elapsed());
         ends.judge(&mut record.health, started.elapsed());
         record.health.cells_beside = u32::try_from(beside.max(left)).unwrap_or(u32::MAX);

@@ -246,6 +246,7 @@ impl World {
                 packets,
             })
             .collect();
+        record.discarded.extend(links::losses(cell, &self.graph, &self.links));
         // In virtual time every packet leaves when it should.
         let packets = record.pipes.iter().map(|pipe| pipe.delivered_packets).sum();
         record.health = Health {

@@ -82,7 +82,7 @@ impl Way {
             Self::Original => "original",
             Self::Copied => "scaled (copy)",
             Self::Repeated => "repeated",
-            Self::CopiedAndRepeated => "scaled and repeated",
+            Self::CopiedAndRepeated => "scaled, repeated",
             Self::Jittered => "scaled (jitter)",
             Self::Shuffled => "scaled (shuffle)",
         }

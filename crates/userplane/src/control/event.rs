@@ -56,6 +56,9 @@ pub enum Failure {
     /// It accepted, but did not say which TEID it chose. The session is deleted again.
     #[error("accepted without a TEID in Created PDR, although it was to choose one")]
     NoTunnel,
+    /// It accepted, but did not say which address the UE got. The session is deleted again.
+    #[error("accepted without a UE IP address in Created PDR, although it was to choose one")]
+    NoAddress,
     /// It answered that it does not know version 1 of PFCP.
     #[error("the user plane does not support version 1 of PFCP")]
     Version,
@@ -96,6 +99,8 @@ pub enum Event {
         session: SessionId,
         /// Where its uplink goes.
         uplink: Tunnel,
+        /// The UE's addresses.
+        ue: Addresses,
         /// From the first request to the answer.
         took: Span,
         /// It was there before the user plane restarted.

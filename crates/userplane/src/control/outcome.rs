@@ -7,10 +7,10 @@ use wire::pfcp::message::{
     SessionModificationResponse,
 };
 use wire::pfcp::rules::UsageReport;
-use wire::pfcp::value::{FTeid, FailedRule, NodeId, OffendingIe, UpFeatures};
+use wire::pfcp::value::{FailedRule, NodeId, OffendingIe, UpFeatures};
 
 use super::exchange::{Pending, Purpose, Task};
-use super::{ControlPlane, Event, Failure, Procedure, Refusal, SessionId, State, Tunnel, Vec, session};
+use super::{ControlPlane, Event, Failure, Procedure, Refusal, SessionId, State, Vec, session};
 
 impl ControlPlane {
     /// An answer came. One that fits no request on its way is counted and left.
@@ -173,17 +173,16 @@ impl ControlPlane {
         let Some(session) = self.sessions.get_mut(&id) else { return };
         session.peer = Some(endpoint.seid);
         self.proven = true;
-        let chosen = created_pdr.iter().find(|created| created.id == session::uplink_rule()).and_then(|it| it.teid);
-        match chosen.unwrap_or(session.spec.uplink) {
-            FTeid::Fixed { teid, addresses } => {
-                let (uplink, restored) = (Tunnel { teid, addresses }, session.restored);
-                self.event(Event::Established { session: id, uplink, took, restored });
+        match session::chosen(&session.spec, &created_pdr) {
+            Ok((uplink, ue)) => {
+                let restored = session.restored;
+                self.event(Event::Established { session: id, uplink, ue, took, restored });
             }
-            FTeid::Choose { .. } => {
+            Err(failure) => {
                 // It is of no use, but it is there: it goes before anything else is done with it.
                 session.next.clear();
                 session.next.push_back(Task::Delete);
-                self.tell_failure(id, &Task::Establish, Failure::NoTunnel);
+                self.tell_failure(id, &Task::Establish, failure);
             }
         }
         self.session_is_free(id);

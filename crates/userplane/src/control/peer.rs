@@ -59,7 +59,7 @@ impl ControlPlane {
                 }
                 answer
             }
-            // Sets of sessions are not kept (TS 29.244 5.22 is an option).
+            // Sets of sessions are not kept (TS 29.244 7.4.6 is an option).
             Body::SessionSetDeletionRequest(_) => {
                 let answer = SessionSetDeletionResponse { node_id, cause: Cause::NotSupported, offending: None };
                 self.answer(None, sequence, answer.into())

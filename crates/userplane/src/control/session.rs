@@ -7,7 +7,7 @@ use core::net::IpAddr;
 use wire::gtpu::Qfi;
 use wire::pfcp::message::{SessionEstablishmentRequest, SessionModificationRequest};
 use wire::pfcp::rules::{
-    CreateFar, CreatePdr, CreateQer, CreateUrr, ForwardingParameters, Pdi, QueryUrr, UpdateFar,
+    CreateFar, CreatePdr, CreateQer, CreateUrr, CreatedPdr, ForwardingParameters, Pdi, QueryUrr, UpdateFar,
     UpdateForwardingParameters, UpdatePdr, UpdateQer,
 };
 use wire::pfcp::value::{
@@ -16,7 +16,7 @@ use wire::pfcp::value::{
     SdfFilter, Text, UeIp, UrrId, Volumes,
 };
 
-use super::{Config, Generation, Vec};
+use super::{Config, Failure, Generation, Tunnel, Vec};
 
 /// Rules of a session: one packet detection rule and one forwarding rule for each direction, and one each to enforce and to measure.
 const UPLINK: (PdrId, FarId) = (PdrId(1), FarId(1));
@@ -70,6 +70,8 @@ pub struct Profile {
     pub predefined: Vec<Text>,
     /// Seconds without packets that the user plane is to report.
     pub inactivity: Option<u32>,
+    /// The user plane chooses the UE's addresses (its feature UEIP); those of the session say of which versions.
+    pub choose_ue: bool,
 }
 
 /// How a session is held to a rate.
@@ -179,7 +181,7 @@ impl SessionSpec {
             source: Interface::Access,
             teid: Some(self.uplink),
             network_instance: self.profile.access_instance.clone(),
-            ue_ip: vec![UeIp::new(self.ue, false)],
+            ue_ip: vec![self.ue_ip(false)],
             sdf: self.profile.filters.clone(),
             qfi: self.qfi(config).into_iter().collect(),
             interface_type: config.named(config.sides().access),
@@ -192,12 +194,22 @@ impl SessionSpec {
         let pdi = Pdi {
             source: Interface::Core,
             network_instance: self.profile.core_instance.clone(),
-            ue_ip: vec![UeIp::new(self.ue, true)],
+            ue_ip: vec![self.ue_ip(true)],
             sdf: self.profile.filters.clone(),
             interface_type: config.named(config.sides().core),
             ..Pdi::default()
         };
         CreatePdr { id: DOWNLINK.0, pdi, far: Some(DOWNLINK.1), ..self.pdr(config) }
+    }
+
+    fn ue_ip(&self, destination: bool) -> UeIp {
+        let ue_ip = UeIp::new(self.ue, destination);
+        if !self.profile.choose_ue {
+            return ue_ip;
+        }
+        // TS 29.244 5.21: the same flags in both rules get the same address.
+        let (choose_v4, choose_v6) = (self.ue.v4().is_some(), self.ue.v6().is_some());
+        UeIp { addresses: None, choose_v4, choose_v6, ..ue_ip }
     }
 
     /// What both directions' rules have in common.
@@ -301,9 +313,16 @@ impl SessionSpec {
     }
 }
 
-/// The rule whose Created PDR has the TEID that the user plane chose.
-pub(super) const fn uplink_rule() -> PdrId {
-    UPLINK.0
+/// What the user plane chose, by its answer: the uplink tunnel and the UE's addresses.
+pub(super) fn chosen(spec: &SessionSpec, created: &[CreatedPdr]) -> Result<(Tunnel, Addresses), Failure> {
+    let teid = created.iter().find(|created| created.id == UPLINK.0).and_then(|created| created.teid);
+    let FTeid::Fixed { teid, addresses } = teid.unwrap_or(spec.uplink) else { return Err(Failure::NoTunnel) };
+    let ue = if spec.profile.choose_ue {
+        created.iter().flat_map(|created| &created.ue_ip).find_map(|ue_ip| ue_ip.addresses).ok_or(Failure::NoAddress)?
+    } else {
+        spec.ue
+    };
+    Ok((Tunnel { teid, addresses }, ue))
 }
 
 impl Peer {

@@ -76,7 +76,7 @@ impl<T: Value> Field for T {
 impl<T: Value> Field for Option<T> {
     type Slot = Self;
 
-    /// An optional element with a wrong content counts as not there (TS 29.244 7.6.7).
+    /// An optional element with a wrong content counts as not there (TS 29.244 7.6).
     fn take(slot: &mut Self, element: u16, bytes: &[u8]) -> Result<(), Fault> {
         if slot.is_none() {
             *slot = match T::read(bytes) {

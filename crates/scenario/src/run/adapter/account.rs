@@ -25,6 +25,23 @@ pub struct AdapterAccount {
     characters_per_second: f64,
 }
 
+/// What [`adapter::ReceiveCounters::lost`] tells is called so in JSON.
+const LOSSES: [&str; 13] = [
+    "too_long",
+    "short",
+    "check",
+    "malformed",
+    "no_session",
+    "orphans",
+    "incomplete",
+    "expired",
+    "oversized",
+    "crc",
+    "unknown_pair",
+    "inflation",
+    "decompression",
+];
+
 impl AdapterAccount {
     pub(super) fn new(
         now: Time,
@@ -74,7 +91,7 @@ impl AdapterAccount {
             tail(&counters.forwarding_delay),
             format::count(dropped),
             format::count(counters.receive.delivered.packets),
-            format::count(self.bad_frames()),
+            format::count(counters.receive.bad_frames()),
         )
     }
 
@@ -206,11 +223,11 @@ impl AdapterAccount {
             .map(|dropped| json!({"place": dropped.place, "reason": dropped.reason.0, "packets": dropped.packets}));
         let (line, receive, flows) = (&counters.line, &counters.receive, &counters.flows);
         let mut received = json!({
-            "characters": receive.characters, "frames": receive.frames, "bad_frames": self.bad_frames(),
+            "characters": receive.characters, "frames": receive.frames, "bad_frames": counters.receive.bad_frames(),
             "delivered_packets": receive.delivered.packets, "delivered_bytes": receive.delivered.bytes,
             "kept_packets": receive.kept.packets,
         });
-        for (name, _, count) in self.losses() {
+        for (name, (_, count)) in LOSSES.into_iter().zip(receive.lost()) {
             received[name] = count.into();
         }
         let (rohc, payload, session) = (&counters.rohc, &counters.payload, &counters.session);
@@ -268,33 +285,15 @@ impl AdapterAccount {
         })
     }
 
-    /// What came from the line and was lost, by its reason: in JSON, in words, and how many.
-    fn losses(&self) -> [(&'static str, &'static str, u64); 13] {
-        let of = &self.counters.receive;
-        [
-            ("too_long", "frames too long", of.too_long),
-            ("short", "frames cut short", of.short),
-            ("check", "frames with a wrong check sequence", of.check),
-            ("malformed", "frames that make no sense", of.malformed),
-            ("no_session", "frames without a session", of.no_session),
-            ("orphans", "fragments whose packet's others are lost", of.orphans),
-            ("incomplete", "packets with a lost fragment", of.incomplete),
-            ("expired", "packets whose next fragment did not come in time", of.expired),
-            ("oversized", "packets too long", of.oversized),
-            ("crc", "packets with a wrong CRC-32", of.crc),
-            ("unknown_pair", "packets of an unknown Ethernet header", of.unknown_pair),
-            ("inflation", "packets whose payload cannot be inflated", of.inflation),
-            ("decompression", "packets whose header cannot be decompressed", of.decompression),
-        ]
-    }
-
     fn received(&self) -> String {
         let of = &self.counters.receive;
         let lost: Vec<String> = self
-            .losses()
+            .counters
+            .receive
+            .lost()
             .iter()
-            .filter(|(_, _, count)| *count > 0)
-            .map(|(_, words, count)| format!("{} {words}", format::count(*count)))
+            .filter(|(_, count)| *count > 0)
+            .map(|(words, count)| format!("{} {words}", format::count(*count)))
             .collect();
         let lost = if lost.is_empty() { "nothing lost".into() } else { format!("lost: {}", lost.join(", ")) };
         format!(
@@ -311,11 +310,6 @@ impl AdapterAccount {
             (_, false) => "no device",
             (false, true) => "no adapter at the other end",
         }
-    }
-
-    fn bad_frames(&self) -> u64 {
-        let receive = &self.counters.receive;
-        receive.too_long + receive.short + receive.check + receive.malformed
     }
 }
 
