@@ -229,7 +229,7 @@ impl Upf {
     /// The control plane's identifier of a session of ours; 0 if there is none (TS 29.244 7.2.2.4.2).
     fn peer_seid(&mut self, seid: u64) -> u64 {
         let slot = self.sessions.by_seid(seid);
-        slot.and_then(|slot| self.sessions.get(slot)).map_or(0, |session| session.peer.0)
+        slot.and_then(|slot| self.sessions.get(slot)).map_or(0, |session| session.state.peer.0)
     }
 
     /// The answer that says why a request of this type is not done.
@@ -323,8 +323,8 @@ impl Upf {
     /// Takes a session out, with what is buffered for it.
     pub(super) fn end_session(&mut self, slot: u32) {
         let Some(session) = self.sessions.remove(slot) else { return };
-        self.control.pending.retain(|_, pending| pending.about != About::Session(session.seid));
-        for (_, buffer) in session.held {
+        self.control.pending.retain(|_, pending| pending.about != About::Session(session.state.seid));
+        for (_, buffer) in session.state.held {
             self.discard(Reason::Discarded, buffer);
         }
     }

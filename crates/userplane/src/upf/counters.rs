@@ -92,7 +92,7 @@ impl From<Reason> for DropReason {
 pub struct Traffic {
     /// Packets.
     pub packets: u64,
-    /// Their bytes, from the Ethernet header on.
+    /// Their bytes.
     pub bytes: u64,
 }
 
@@ -106,9 +106,9 @@ impl Traffic {
 /// What was counted since the start.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// Frames that came in, by side.
+    /// Frames that came in, by side, with their bytes from the Ethernet header on.
     pub received: [Traffic; 3],
-    /// User packets that were sent on, by direction; bytes of the frames that went out.
+    /// User packets that were sent on, by direction, and their bytes, from their IP header on.
     pub forwarded: [Traffic; 2],
     /// User packets that were buffered.
     pub buffered: u64,

@@ -186,8 +186,8 @@ impl Upf {
                 Ok(verdict)
             }
             Decision::Hold { rule, notify } => {
-                let wanted = session.given.bar.as_ref().and_then(|bar| bar.packets).map(usize::from);
-                if session.held.len() >= wanted.unwrap_or(self.config.limits.session_packets) {
+                let wanted = session.state.given.bar.as_ref().and_then(|bar| bar.packets).map(usize::from);
+                if session.state.held.len() >= wanted.unwrap_or(self.config.limits.session_packets) {
                     return Err(Reason::Buffer);
                 }
                 if self.sessions.held >= self.config.limits.packets {
@@ -199,8 +199,8 @@ impl Upf {
                 kept.resize(HEADROOM, 0);
                 kept.extend_from_slice(&buffer[packet]);
                 let pdr = session.rules[rule].pdr;
-                session.held.push_back((pdr, kept));
-                let tell = notify && !core::mem::replace(&mut session.told, true);
+                session.state.held.push_back((pdr, kept));
+                let tell = notify && !core::mem::replace(&mut session.state.told, true);
                 self.sessions.held += 1;
                 self.counters.buffered += 1;
                 if tell {
@@ -214,7 +214,7 @@ impl Upf {
     /// Sends what is buffered where the rules now say so, and discards it where they say that.
     pub(super) fn release(&mut self, now: Time, slot: u32) {
         let Some(session) = self.sessions.get(slot) else { return };
-        let mut waiting = core::mem::take(&mut session.held);
+        let mut waiting = core::mem::take(&mut session.state.held);
         self.sessions.held -= waiting.len();
         let mut still = waiting.clone();
         still.clear();
@@ -257,8 +257,8 @@ impl Upf {
         }
         self.sessions.held += still.len();
         if let Some(session) = self.sessions.get(slot) {
-            session.told &= !still.is_empty();
-            session.held = still;
+            session.state.told &= !still.is_empty();
+            session.state.held = still;
         }
     }
 
@@ -323,7 +323,9 @@ impl Upf {
 impl Session {
     /// What is to become of a packet.
     fn decide(&self, now: Time, entry: Entry, flow: Option<Qfi>, user: &UserPacket) -> Result<Decision, Reason> {
-        let at = self.rules.iter().position(|rule| rule.fits(entry, flow, &user.ip)).ok_or(Reason::NoRule)?;
+        let first = if entry == Entry::Host { self.tunnel_rules as usize } else { 0 };
+        let fits = self.rules[first..].iter().position(|rule| rule.fits(entry, flow, &user.ip));
+        let at = first + fits.ok_or(Reason::NoRule)?;
         let rule = &self.rules[at];
         for gate in ones(rule.qers) {
             match self.gates[gate][rule.direction as usize].refusal(now) {

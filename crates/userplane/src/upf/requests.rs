@@ -1,5 +1,6 @@
 //! Requests about sessions (TS 29.244 6.3), and reports about them.
 
+use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
@@ -18,7 +19,7 @@ use wire::pfcp::{Cause, elements};
 
 use super::control::{About, peer_of};
 use super::rule::{Action, Rule};
-use super::session::{Given, Refused, Session};
+use super::session::{Given, Refused, Session, State};
 use super::usage::Usage;
 use super::{Reason, Upf};
 
@@ -54,18 +55,21 @@ impl Upf {
             self.end_session(old);
         }
         let usages = request.create_urr.into_iter().map(|urr| Usage::new(urr, now)).collect();
-        let slot = self.sessions.add(|seid| Session {
-            seid,
-            peer,
-            association,
-            given,
-            rules,
-            gates: Vec::new(),
-            usages,
-            held: VecDeque::new(),
-            told: false,
-            due: false,
-            deadline: None,
+        let slot = self.sessions.add(|seid| {
+            let state = State {
+                seid,
+                peer,
+                association,
+                given,
+                held: VecDeque::new(),
+                told: false,
+                due: false,
+                deadline: None,
+            };
+            let (gates, state) = (Box::default(), Box::new(state));
+            let mut session = Session { rules: Box::default(), gates, usages, tunnel_rules: 0, state };
+            session.set_rules(rules);
+            session
         });
         self.sessions.reveal(slot);
         self.sessions.schedule(slot);
@@ -76,7 +80,7 @@ impl Upf {
             node_id: Some(self.config.node.clone()),
             cause: Cause::Accepted,
             offending: None,
-            up_fseid: Some(FSeid { seid: session.seid, addresses: own }),
+            up_fseid: Some(FSeid { seid: session.state.seid, addresses: own }),
             created_pdr: created,
             failed_rule: None,
         })
@@ -91,7 +95,7 @@ impl Upf {
     ) -> Result<SessionModificationResponse, Refused> {
         let slot = self.session_slot(seid)?;
         let session = self.sessions.get(slot).ok_or(NOT_FOUND)?;
-        let mut given = session.given.clone();
+        let mut given = session.state.given.clone();
         let peer = match request.cp_fseid {
             Some(fseid) => {
                 let unreachable = Refused::new(Cause::MandatoryIncorrect, elements::F_SEID);
@@ -112,12 +116,12 @@ impl Upf {
         }
         let (burst, started) = (self.config.burst, self.config.started);
         let session = self.sessions.get(slot).ok_or(NOT_FOUND)?;
-        let before = core::mem::replace(&mut session.given, given);
-        session.rules = rules;
+        let before = core::mem::replace(&mut session.state.given, given);
+        session.set_rules(rules);
         session.set_gates(&before.qers, burst);
         let mut usage = session.change_usages(now, request, started);
         let all = request.flags.is_some_and(|flags| flags.contains(ModificationFlags::QAURR));
-        for measured in &mut session.usages {
+        for measured in session.usages.iter_mut() {
             if all || request.query_urr.iter().any(|query| query.id == measured.id()) {
                 usage.push(measured.report(now, UsageTrigger::IMMER, started));
             }
@@ -205,8 +209,8 @@ impl Upf {
     /// Drops what is buffered for a session.
     pub(super) fn discard_held(&mut self, _now: Time, slot: u32) {
         let Some(session) = self.sessions.get(slot) else { return };
-        let held = core::mem::take(&mut session.held);
-        session.told = false;
+        let held = core::mem::take(&mut session.state.held);
+        session.state.told = false;
         self.sessions.held -= held.len();
         for (_, buffer) in held {
             self.discard(Reason::Discarded, buffer);
@@ -232,7 +236,7 @@ impl Upf {
         while let Some(slot) = self.sessions.take_expired(now) {
             let Some(session) = self.sessions.get(slot) else { continue };
             let mut due = false;
-            for usage in &mut session.usages {
+            for usage in session.usages.iter_mut() {
                 usage.tick(now);
                 due |= usage.is_due();
             }
@@ -250,7 +254,7 @@ impl Upf {
             && let Some(slot) = self.sessions.due.pop()
         {
             let Some(session) = self.sessions.get(slot) else { continue };
-            session.due = false;
+            session.state.due = false;
             let due = session.usages.iter_mut().filter(|usage| usage.is_due());
             let usage: Vec<UsageReport> =
                 due.map(|usage| usage.report(now, UsageTrigger::default(), started)).collect();
@@ -262,7 +266,7 @@ impl Upf {
     /// Sends a session report.
     fn report(&mut self, now: Time, slot: u32, fill: impl FnOnce(&mut SessionReportRequest)) {
         let Some(session) = self.sessions.get(slot) else { return };
-        let ((peer_seid, to), seid) = (session.peer, session.seid);
+        let ((peer_seid, to), seid) = (session.state.peer, session.state.seid);
         if !self.may_report() {
             self.counters.reports_unanswered += 1;
             return;
@@ -412,17 +416,19 @@ impl Session {
         started: wire::pfcp::value::NtpTime,
     ) -> Vec<UsageReport> {
         let mut last = Vec::new();
+        let mut usages = core::mem::take(&mut self.usages).into_vec();
         for remove in &request.remove_urr {
-            if let Some(mut gone) = take(&mut self.usages, |usage| usage.id() == remove.id) {
+            if let Some(mut gone) = take(&mut usages, |usage| usage.id() == remove.id) {
                 last.push(gone.report(now, UsageTrigger::TERMR, started));
             }
         }
-        self.usages.extend(request.create_urr.iter().map(|urr| Usage::new(urr.clone(), now)));
+        usages.extend(request.create_urr.iter().map(|urr| Usage::new(urr.clone(), now)));
         for update in &request.update_urr {
-            if let Some(usage) = self.usages.iter_mut().find(|usage| usage.id() == update.id) {
+            if let Some(usage) = usages.iter_mut().find(|usage| usage.id() == update.id) {
                 usage.update(update, now);
             }
         }
+        self.usages = usages.into();
         last
     }
 }
@@ -439,8 +445,9 @@ fn end_markers(
         if !wanted.is_some_and(|flags| flags.contains(ModificationFlags::SNDEM)) {
             continue;
         }
-        let pdr_has =
-            |rule: &&Rule| session.given.pdrs.iter().any(|pdr| pdr.id.0 == rule.pdr && pdr.far == Some(update.id));
+        let pdr_has = |rule: &&Rule| {
+            session.state.given.pdrs.iter().any(|pdr| pdr.id.0 == rule.pdr && pdr.far == Some(update.id))
+        };
         for rule in session.rules.iter().filter(pdr_has) {
             if let Action::Forward { to, tunnel: Some(tunnel) } = &rule.action {
                 let end = (*to, tunnel.peer, tunnel.header);

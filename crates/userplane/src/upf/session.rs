@@ -22,8 +22,24 @@ use super::{Config, Interface, Predefined, Side};
 pub(super) const RULES_MAX: usize = 32;
 
 /// A session.
+///
+/// What packets touch stands by itself, one line of a cache: with many sessions memory is what takes time.
 #[derive(Debug)]
+#[repr(align(64))]
 pub(super) struct Session {
+    /// Those of tunnels, then those of addresses, each in order of precedence.
+    pub(super) rules: Box<[Rule]>,
+    /// Of the QERs, in their order: uplink and downlink.
+    pub(super) gates: Box<[[Gate; 2]]>,
+    pub(super) usages: Box<[Usage]>,
+    /// How many of the rules are of tunnels.
+    pub(super) tunnel_rules: u32,
+    pub(super) state: Box<State>,
+}
+
+/// The rest of a session.
+#[derive(Debug)]
+pub(super) struct State {
     /// Our identifier.
     pub(super) seid: u64,
     /// The control plane's, and where it wants to hear of the session.
@@ -31,11 +47,6 @@ pub(super) struct Session {
     /// Number of the association it belongs to.
     pub(super) association: usize,
     pub(super) given: Given,
-    /// In order of precedence.
-    pub(super) rules: Box<[Rule]>,
-    /// Of the QERs, in their order: uplink and downlink.
-    pub(super) gates: Vec<[Gate; 2]>,
-    pub(super) usages: Vec<Usage>,
     /// Buffered user packets, and by which of the PDRs.
     pub(super) held: VecDeque<(u16, Vec<u8>)>,
     /// The control plane was told that there are any.
@@ -86,7 +97,7 @@ impl Refused {
 }
 
 impl Given {
-    /// What the rules come to.
+    /// What the rules come to, in the order of [`Session::rules`].
     ///
     /// # Errors
     ///
@@ -99,7 +110,7 @@ impl Given {
         }
         let mut ordered: Vec<&CreatePdr> = self.pdrs.iter().collect();
         // TS 29.244 5.2.1A.2A: the least value goes first.
-        ordered.sort_by_key(|pdr| (pdr.precedence, pdr.id));
+        ordered.sort_by_key(|pdr| (pdr.pdi.teid.is_none(), pdr.precedence, pdr.id));
         let rules = ordered.into_iter().map(|pdr| {
             self.rule(pdr, config).map_err(|refused| {
                 // What is about another rule says so already.
@@ -302,10 +313,17 @@ fn hosts_of(ue: &UeIp) -> Result<[Option<(IpAddr, u8)>; 2], Refused> {
 }
 
 impl Session {
+    /// Takes new rules.
+    pub(super) fn set_rules(&mut self, rules: Box<[Rule]>) {
+        self.tunnel_rules = rules.iter().filter(|rule| rule.entry != Entry::Host).count() as u32;
+        self.rules = rules;
+    }
+
     /// Sets the gates as the QERs say. Those of a rule that was there before go on.
     pub(super) fn set_gates(&mut self, before: &[CreateQer], burst: Span) {
         let old = core::mem::take(&mut self.gates);
-        for qer in &self.given.qers {
+        let mut new = Vec::with_capacity(self.state.given.qers.len());
+        for qer in &self.state.given.qers {
             let kept = before.iter().position(|other| other.id == qer.id).and_then(|at| old.get(at).copied());
             let mut gates = kept.unwrap_or([Gate::Open; 2]);
             let rates = qer.mbr.map(|mbr| [mbr.uplink, mbr.downlink]);
@@ -314,8 +332,9 @@ impl Session {
                 let rate = rates.map(|rates| rates[at].saturating_mul(1_000));
                 gates[at].set(state == GateState::Open, rate, burst);
             }
-            self.gates.push(gates);
+            new.push(gates);
         }
+        self.gates = new.into();
     }
 
     /// When a usage report is due by time alone.

@@ -77,7 +77,7 @@ impl Sessions {
     pub(super) fn by_seid(&self, seid: u64) -> Option<u32> {
         let slot = (seid as u32).checked_sub(1)?;
         let session = self.slots.get(slot as usize)?.as_ref()?;
-        (session.seid == seid).then_some(slot)
+        (session.state.seid == seid).then_some(slot)
     }
 
     pub(super) fn by_peer(&self, peer: SocketAddr, seid: u64) -> Option<u32> {
@@ -92,7 +92,7 @@ impl Sessions {
     pub(super) fn of_association(&self, association: usize) -> Vec<u32> {
         let sessions = self.slots.iter().zip(0..);
         let of = |(session, slot): (&Option<Session>, u32)| {
-            session.as_ref().is_some_and(|session| session.association == association).then_some(slot)
+            session.as_ref().is_some_and(|session| session.state.association == association).then_some(slot)
         };
         sessions.filter_map(of).collect()
     }
@@ -125,7 +125,7 @@ impl Sessions {
         });
         self.serial = self.serial.wrapping_add(1);
         let session = make(u64::from(self.serial) << 32 | u64::from(slot + 1));
-        self.peers.insert((session.peer.1, session.peer.0), slot);
+        self.peers.insert((session.state.peer.1, session.state.peer.0), slot);
         self.slots[slot as usize] = Some(session);
         slot
     }
@@ -133,7 +133,7 @@ impl Sessions {
     /// Gives a session another identifier at its control plane.
     pub(super) fn set_peer(&mut self, slot: u32, peer: (u64, SocketAddr)) {
         let Some(session) = self.get(slot) else { return };
-        let old = core::mem::replace(&mut session.peer, peer);
+        let old = core::mem::replace(&mut session.state.peer, peer);
         self.peers.remove(&(old.1, old.0));
         self.peers.insert((peer.1, peer.0), slot);
     }
@@ -141,7 +141,7 @@ impl Sessions {
     /// Has packets find a session by what its rules say; before they are changed, [`Sessions::conceal`] it.
     pub(super) fn reveal(&mut self, slot: u32) {
         let Some(Some(session)) = self.slots.get(slot as usize) else { return };
-        for (key, _) in session.given.keys().unwrap_or_default() {
+        for (key, _) in session.state.given.keys().unwrap_or_default() {
             match key {
                 Key::Tunnel(teid) => self.tunnels.insert(teid, slot),
                 Key::V4(address) => self.hosts4.insert(address, slot),
@@ -149,7 +149,7 @@ impl Sessions {
                 Key::V6(address) => self.hosts6.insert(address, slot),
             }
         }
-        for rule in &session.rules {
+        for rule in session.rules.iter() {
             if let Action::Forward { tunnel: Some(tunnel), .. } = &rule.action {
                 self.remotes.insert((tunnel.peer, tunnel.header.teid), slot);
             }
@@ -158,7 +158,7 @@ impl Sessions {
 
     pub(super) fn conceal(&mut self, slot: u32) {
         let Some(Some(session)) = self.slots.get(slot as usize) else { return };
-        for (key, _) in session.given.keys().unwrap_or_default() {
+        for (key, _) in session.state.given.keys().unwrap_or_default() {
             match key {
                 Key::Tunnel(teid) => self.tunnels.remove(teid),
                 Key::V4(address) => self.hosts4.remove(address),
@@ -166,7 +166,7 @@ impl Sessions {
                 Key::V6(address) => self.hosts6.remove(address),
             }
         }
-        for rule in &session.rules {
+        for rule in session.rules.iter() {
             if let Action::Forward { tunnel: Some(tunnel), .. } = &rule.action {
                 let remote = (tunnel.peer, tunnel.header.teid);
                 if self.remotes.get(&remote) == Some(&slot) {
@@ -181,12 +181,12 @@ impl Sessions {
         self.conceal(slot);
         let session = self.slots.get_mut(slot as usize)?.take()?;
         self.free.push(slot);
-        self.peers.remove(&(session.peer.1, session.peer.0));
-        self.held -= session.held.len();
-        if let Some(at) = session.deadline {
+        self.peers.remove(&(session.state.peer.1, session.state.peer.0));
+        self.held -= session.state.held.len();
+        if let Some(at) = session.state.deadline {
             self.deadlines.remove(&(at, slot));
         }
-        if session.due {
+        if session.state.due {
             self.due.retain(|other| *other != slot);
         }
         Some(session)
@@ -196,7 +196,7 @@ impl Sessions {
     pub(super) fn schedule(&mut self, slot: u32) {
         let Some(Some(session)) = self.slots.get_mut(slot as usize) else { return };
         let next = session.next_deadline();
-        let old = core::mem::replace(&mut session.deadline, next);
+        let old = core::mem::replace(&mut session.state.deadline, next);
         if old == next {
             return;
         }
@@ -219,14 +219,14 @@ impl Sessions {
             return None;
         }
         self.deadlines.pop_first();
-        self.get(slot)?.deadline = None;
+        self.get(slot)?.state.deadline = None;
         Some(slot)
     }
 
     /// Notes that a session has a usage report due.
     pub(super) fn mark_due(&mut self, slot: u32) {
         if let Some(Some(session)) = self.slots.get_mut(slot as usize)
-            && !core::mem::replace(&mut session.due, true)
+            && !core::mem::replace(&mut session.state.due, true)
         {
             self.due.push(slot);
         }
