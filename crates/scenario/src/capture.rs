@@ -21,6 +21,8 @@ pub struct CaptureOptions {
     pub filter: Option<Filter>,
     /// Gaps between packets are made no longer than this.
     pub max_gap: Option<Span>,
+    /// TCP segments longer than this, from their IP header on, are cut as hardware cuts them.
+    pub longest: u32,
     /// The most memory for packets, in bytes.
     pub memory: usize,
 }
@@ -92,9 +94,9 @@ pub enum CaptureError {
 }
 
 impl Default for CaptureOptions {
-    /// Everything, as it was captured, in at most 1 GiB.
+    /// Everything, as it was captured, but no TCP segment over 1,500 bytes; in at most 1 GiB.
     fn default() -> Self {
-        Self { filter: None, max_gap: None, memory: 1 << 30 }
+        Self { filter: None, max_gap: None, longest: 1_500, memory: 1 << 30 }
     }
 }
 
@@ -107,7 +109,7 @@ impl Capture {
     pub fn read(path: &Path, options: &CaptureOptions) -> Result<Self, CaptureError> {
         let mut packets = Packets::open(path)?;
         let mut capture = Self {
-            trace: Trace::new(options.memory),
+            trace: Trace::new(options.memory).cutting(options.longest),
             packets: 0,
             filtered: 0,
             untimed: 0,
@@ -142,6 +144,8 @@ impl Capture {
             (self.untimed, "left out: without a time"),
             (trace.cut(), "not captured whole: replayed with zeros for the rest"),
             (trace.resealed(), "with a wrong checksum, as hardware was to make it or the capture was cut: made anew"),
+            (trace.cut_apart(), "captured before hardware cut them: cut into segments as it does"),
+            (trace.too_long(), "longer than 1,500 bytes or what was asked for, and not TCP: not cut"),
             (trace.out_of_order(), "with a time before that of the one that precedes it: replayed right after it"),
         ] {
             if count > 0 {

@@ -91,6 +91,9 @@ pub(crate) struct Selection {
     /// Make no gap between packets longer than this.
     #[arg(long, value_name = "TIME")]
     pub(crate) max_gap: Option<Span>,
+    /// Cut TCP segments longer than this, from the IP header on, as the hardware cuts what a host hands to it.
+    #[arg(long, default_value = "1500", value_name = "BYTES", value_parser = clap::value_parser!(u32).range(576..))]
+    pub(crate) longest: u32,
     /// UEs are the addresses within this network; may be repeated. By default first sight decides.
     #[arg(long, value_name = "NETWORK")]
     pub(crate) ue: Vec<Prefix>,

@@ -46,6 +46,7 @@ pub(super) fn read(path: &Path, selection: &Selection) -> Result<(Capture, Addre
     let options = CaptureOptions {
         filter: selection.filter.clone(),
         max_gap: selection.max_gap,
+        longest: selection.longest,
         memory: usize::try_from(selection.memory.bytes()).unwrap_or(usize::MAX),
     };
     let capture = Capture::read(path, &options)?;

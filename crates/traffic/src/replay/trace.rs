@@ -5,7 +5,7 @@ use core::net::IpAddr;
 
 use engine::Span;
 use wire::checksum::{Sum, checksum};
-use wire::{Fragment, Headers, ethertype, protocol};
+use wire::{Fragment, Headers, TcpFlags, ethertype, protocol};
 
 use crate::stamp::{STAMP_LEN, fitting};
 
@@ -23,6 +23,8 @@ pub struct Trace {
     bytes: Vec<u8>,
     packets: Vec<Record>,
     limit: usize,
+    /// TCP segments longer than this are cut.
+    longest: u32,
     /// Nanoseconds since 1970 of the first packet, as captured.
     start: u64,
     /// What is to be taken from the time of a packet as captured.
@@ -30,6 +32,8 @@ pub struct Trace {
     left: Left,
     cut: u64,
     resealed: u64,
+    cut_apart: u64,
+    too_long: u64,
     out_of_order: u64,
     clock_set: u64,
 }
@@ -126,14 +130,25 @@ impl Trace {
             bytes: Vec::new(),
             packets: Vec::new(),
             limit,
+            longest: u32::MAX,
             start: 0,
             epoch: 0,
             left: Left { not_ip: 0, cut_in_headers: 0, bad_length: 0 },
             cut: 0,
             resealed: 0,
+            cut_apart: 0,
+            too_long: 0,
             out_of_order: 0,
             clock_set: 0,
         }
+    }
+
+    /// Has TCP segments of more than `longest` bytes with their IP header cut into as many as it takes, as hardware
+    /// does with what hosts hand to it: captures on such hosts show what goes in.
+    #[must_use]
+    pub fn cutting(mut self, longest: u32) -> Self {
+        self.longest = longest;
+        self
     }
 
     /// Appends a packet that was captured at `unix_nanos` since 1970. `captured` begins with the IP header;
@@ -157,6 +172,25 @@ impl Trace {
                 return Ok(Some(reason));
             }
         };
+        if packet.length > self.longest
+            && let Some(pieces) = packet.pieces(captured, self.longest)
+        {
+            self.cut_apart += 1;
+            for (piece, length) in pieces {
+                if let Ok(layout) = Layout::of(&piece, length) {
+                    self.hold(unix_nanos, &piece, &layout)?;
+                }
+            }
+        } else {
+            self.cut += u64::from(captured.len() < packet.length as usize);
+            self.too_long += u64::from(packet.length > self.longest);
+            self.resealed += u64::from(self.hold(unix_nanos, captured, &packet)?);
+        }
+        Ok(None)
+    }
+
+    /// Appends a packet that is understood. True if a checksum was not right.
+    fn hold(&mut self, unix_nanos: u64, captured: &[u8], packet: &Layout) -> Result<bool, TraceError> {
         let kept = &captured[..captured.len().min(packet.length as usize)];
         if self.memory() + kept.len() + size_of::<Record>() > self.limit {
             return Err(TraceError::TooLarge { limit: self.limit });
@@ -164,8 +198,7 @@ impl Trace {
         let time = self.time_of(unix_nanos);
         let at = self.bytes.len();
         self.bytes.extend_from_slice(kept);
-        self.cut += u64::from(kept.len() < packet.length as usize);
-        self.resealed += u64::from(packet.seal(&mut self.bytes[at..]));
+        let was_wrong = packet.seal(&mut self.bytes[at..]);
         self.packets.push(Record {
             at,
             captured: kept.len() as u32,
@@ -174,7 +207,7 @@ impl Trace {
             checksum: packet.checksum,
             payload: packet.payload,
         });
-        Ok(None)
+        Ok(was_wrong)
     }
 
     /// Makes no gap between packets longer than `longest`.
@@ -264,6 +297,18 @@ impl Trace {
     #[must_use]
     pub const fn resealed(&self) -> u64 {
         self.resealed
+    }
+
+    /// Segments that were cut because of [`Trace::cutting`].
+    #[must_use]
+    pub const fn cut_apart(&self) -> u64 {
+        self.cut_apart
+    }
+
+    /// Packets that are longer than [`Trace::cutting`] allows and could not be cut.
+    #[must_use]
+    pub const fn too_long(&self) -> u64 {
+        self.too_long
     }
 
     /// Packets captured before the one that precedes them, by up to 1 s.
@@ -374,6 +419,8 @@ pub(super) struct Layout {
     /// Where the transport starts and the pseudo-header's sum, if its checksum can be made anew: that of a
     /// fragment covers what is not here.
     seal: Option<(usize, Sum)>,
+    /// Where a whole TCP segment's header starts.
+    tcp: Option<usize>,
 }
 
 impl Layout {
@@ -382,7 +429,7 @@ impl Layout {
         let captured = &captured[..captured.len().min(length as usize)];
         let ethertype = if captured[0] >> 4 == 4 { ethertype::IPV4 } else { ethertype::IPV6 };
         let ip = Headers::of_network(ethertype, captured).ip.ok_or(LeftOut::CutInHeaders)?;
-        let mut layout = Self { length, checksum: Covered::Nothing, payload: 0, seal: None };
+        let mut layout = Self { length, checksum: Covered::Nothing, payload: 0, seal: None, tcp: None };
         let is_v4 = ip.source.is_ipv4();
         let (header, field) = match ip.protocol {
             protocol::UDP => (8, 6),
@@ -407,6 +454,7 @@ impl Layout {
                 layout.seal = Some((ip.transport, if covers_addresses { pseudo() } else { Sum::default() }));
             }
         }
+        layout.tcp = (ip.protocol == protocol::TCP && ip.fragment == Fragment::Whole).then_some(ip.transport);
         let start = match ip.protocol {
             protocol::TCP => usize::from(fixed[12] >> 4) * 4,
             protocol::UDP => header,
@@ -423,6 +471,40 @@ impl Layout {
     /// How many octets of a stamp it takes.
     pub(super) fn stamp_room(&self) -> usize {
         stamp_room(self.payload, self.length)
+    }
+
+    /// The segments of at most `longest` bytes that hardware makes of this one: what is captured of each, and its
+    /// length. `None` if it is not TCP, or its header is not there.
+    fn pieces(&self, captured: &[u8], longest: u32) -> Option<impl Iterator<Item = (Vec<u8>, u32)>> {
+        let (tcp, start) = (self.tcp?, usize::from(self.payload));
+        let header = captured.get(..start).filter(|header| !header.is_empty())?;
+        let step = (longest as usize).checked_sub(start).filter(|step| *step > 0)?;
+        let data = &captured[start..captured.len().min(self.length as usize)];
+        let total = self.length as usize - start;
+        Some((0..total).step_by(step).map(move |from| {
+            let to = (from + step).min(total);
+            let mut piece = header.to_vec();
+            piece.extend_from_slice(&data[from.min(data.len())..to.min(data.len())]);
+            let length = start + to - from;
+            match piece[0] >> 4 {
+                4 => {
+                    let identification = u16::from_be_bytes([piece[4], piece[5]]).wrapping_add((from / step) as u16);
+                    piece[2..4].copy_from_slice(&(length as u16).to_be_bytes());
+                    piece[4..6].copy_from_slice(&identification.to_be_bytes());
+                }
+                _ => piece[4..6].copy_from_slice(&((length - 40) as u16).to_be_bytes()),
+            }
+            let sequence = u32::from_be_bytes([piece[tcp + 4], piece[tcp + 5], piece[tcp + 6], piece[tcp + 7]]);
+            piece[tcp + 4..tcp + 8].copy_from_slice(&sequence.wrapping_add(from as u32).to_be_bytes());
+            // The end is the last one's, and that congestion was answered is the first one's (RFC 3168 6.1.2).
+            if to < total {
+                piece[tcp + 13] &= !(TcpFlags::FIN | TcpFlags::PSH).0;
+            }
+            if from > 0 {
+                piece[tcp + 13] &= !TcpFlags::CWR.0;
+            }
+            (piece, length as u32)
+        }))
     }
 
     /// Puts length and checksums right for a packet that is as it was captured and zeros beyond. True if a

@@ -208,3 +208,44 @@ fn a_buffer_must_have_room() {
     assert_eq!(to(&mut [0; 57], "10.0.0.1"), Err(WriteError::NoRoom { length: 58, room: 57 }));
     assert_eq!(to(&mut [0; 58], "::1"), Err(WriteError::OtherVersion));
 }
+
+proptest! {
+    /// A segment that was captured before hardware cut it, whole or not: the stream of bytes is the same.
+    #[test]
+    fn long_segments_are_cut(v6: bool, payload in 1usize..9_000, kept in 0usize..9_000, longest in 200u32..3_000) {
+        let data: Vec<_> = (0..payload).map(|n| n as u8).collect();
+        let flags = TcpFlags::ACK | TcpFlags::PSH | TcpFlags::FIN | TcpFlags::CWR;
+        let (a, b, header) = if v6 { ("::1", "::2", 72) } else { ("10.0.0.1", "10.0.0.2", 52) };
+        let whole = segment((a, 1), (b, 2), (u32::MAX - 100, 7, flags), &[1; 12], &data);
+        let mut trace = Trace::new(1 << 20).cutting(longest);
+        let captured = &whole[..whole.len().min(header + kept)];
+        prop_assert_eq!(trace.push(0, captured, whole.len() as u32), Ok(None));
+        let pieces = (payload as u32).div_ceil(longest - header as u32);
+        prop_assert_eq!(trace.len() as u32, if whole.len() as u32 > longest { pieces } else { 1 });
+        prop_assert_eq!(trace.cut_apart(), u64::from(whole.len() as u32 > longest));
+        let ends: [IpAddr; 2] = [a, b].map(|end| end.parse().unwrap());
+        let (mut out, mut at) = (vec![0; 9_100], 0);
+        for index in 0..trace.len() {
+            let len = trace.write(index, ends[0], ends[1], None, &mut out).unwrap();
+            prop_assert!(len as u32 <= longest && is_right(&out[..len]));
+            let (tcp, found) = wire::Tcp::parse(&out[header - 32..len]).unwrap();
+            prop_assert_eq!(tcp.sequence, (u32::MAX - 100).wrapping_add(at as u32));
+            let is_last = index + 1 == trace.len();
+            prop_assert_eq!(tcp.flags.contains(TcpFlags::FIN | TcpFlags::PSH), is_last);
+            prop_assert_eq!(tcp.flags.contains(TcpFlags::CWR), index == 0);
+            for (n, byte) in found.iter().enumerate() {
+                prop_assert_eq!(*byte, if at + n < kept { data[at + n] } else { 0 });
+            }
+            at += found.len();
+        }
+        prop_assert_eq!(at, payload);
+    }
+}
+
+#[test]
+fn what_is_not_tcp_is_not_cut() {
+    let packet = datagram(("10.0.0.1", 5), ("10.0.0.2", 80), &[0; 3_000]);
+    let mut trace = Trace::new(1 << 20).cutting(1_500);
+    assert_eq!(trace.push(0, &packet, packet.len() as u32), Ok(None));
+    assert_eq!((trace.len(), trace.cut_apart(), trace.too_long()), (1, 0, 1));
+}
