@@ -22,8 +22,8 @@ pub struct Options {
     pub endurance: Span,
     /// Lateness of more than this is a stall of the machine.
     pub stall: Span,
-    /// Ask for the lowest real-time priority (`SCHED_FIFO`), which needs real root: other programs then get the
-    /// processor only while the thread sleeps. Not for a thread that may be at work without a pause.
+    /// Ask to run before ordinary threads, 950 µs of each millisecond (`SCHED_DEADLINE`). It needs real root, and is
+    /// refused to a thread that is given one processor.
     pub real_time: bool,
 }
 
@@ -79,7 +79,7 @@ impl Pacer {
         Ok(Self { epoch, options, rested: Instant::now(), real_time, account })
     }
 
-    /// Whether the thread has real-time priority: it was asked for, and allowed.
+    /// Whether the thread runs before ordinary ones: it was asked for, and allowed.
     #[must_use]
     pub fn is_real_time(&self) -> bool {
         self.real_time
@@ -183,6 +183,24 @@ mod tests {
         assert!(account.lateness.len() + account.behind <= 200);
         assert!(account.lateness.len() + account.behind + account.stalls.count >= 200);
         assert!(polls > 0 || account.stalls.count > 0 || account.behind == 200);
+    }
+
+    /// On a thread of its own, whose priority ends with it.
+    #[test]
+    fn priority_is_had_where_it_is_allowed_and_refused_without_harm() {
+        std::thread::spawn(|| {
+            let options = Options { real_time: true, ..Options::default() };
+            let mut pacer = Pacer::new(Epoch::now(), None, options).unwrap();
+            // SAFETY: no pointers.
+            let policy = unsafe { libc::sched_getscheduler(0) } & !libc::SCHED_RESET_ON_FORK;
+            assert_eq!(pacer.is_real_time(), policy == libc::SCHED_DEADLINE);
+            let due = pacer.now() + Span::from_micros(500);
+            assert!(pacer.wait(due) >= due);
+            // Threads can be started from it.
+            std::thread::spawn(|| ()).join().unwrap();
+        })
+        .join()
+        .unwrap();
     }
 
     #[test]

@@ -98,7 +98,7 @@ pub(crate) fn replay(settings: &Settings) {
 fn send(transmit: &mut Transmit, trace: &[Planned], epoch: Epoch, begin: Time, real_time: bool) -> pacer::Account {
     let options = pacer::Options { real_time, ..pacer::Options::default() };
     let mut pacer = Pacer::new(epoch, None, options).unwrap();
-    assert_eq!(pacer.is_real_time(), real_time, "real-time priority needs real root");
+    assert_eq!(pacer.is_real_time(), real_time, "running before others needs real root");
     let due = |planned: &Planned| begin + planned.at.since(Time::ZERO);
     let mut next = 0;
     while let Some(first) = trace.get(next) {
