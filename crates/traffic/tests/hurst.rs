@@ -3,7 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test may unwrap in its helpers")]
 
 use engine::{Random, Span, Time};
-use traffic::models::{Arrivals, Hurst, Model, OnOff, PacketRate};
+use traffic::models::{Arrivals, Hurst, Model, Noise, OnOff, PacketRate};
 use traffic::selfsimilar::{Estimator, FEWEST, FractionalNoise, Refusal};
 
 const VALUES: usize = 1_024;
@@ -68,6 +68,23 @@ fn poisson_packets_have_no_long_memory() {
     for estimator in Estimator::ALL {
         let found = estimator.estimate(&series, &mut Random::stream(1, "interval")).unwrap();
         assert!((found.hurst - 0.5).abs() < 0.12, "{estimator}: {found:?}");
+    }
+}
+
+#[test]
+fn packets_of_noise_have_the_exponent_that_was_asked_for() {
+    let slot = Span::from_millis(10);
+    for hurst in [0.6, 0.75, 0.9] {
+        let exponent = Hurst::new(hurst).unwrap();
+        // A hundred packets a slot, which vary by thirty: whole packets are no matter.
+        let noise = Noise::new(PacketRate::per_second(10_000), 30.0, exponent, slot).unwrap();
+        let series = counts(&Model::FractionalGaussianNoise(noise), slot, 4_096, 5);
+        for estimator in Estimator::ALL {
+            let found = estimator.estimate(&series, &mut Random::stream(1, "interval")).unwrap();
+            assert!((found.hurst - hurst).abs() < 0.15, "{estimator}, H = {hurst}: {found:?}");
+        }
+        let found = Estimator::Whittle.estimate(&series, &mut Random::stream(1, "interval")).unwrap();
+        assert!((found.hurst - hurst).abs() < 0.04, "H = {hurst}: {found:?}");
     }
 }
 

@@ -160,6 +160,6 @@ impl From<Sides> for Over {
     }
 }
 
-fn filter(text: &str) -> Result<Filter, String> {
+pub(super) fn filter(text: &str) -> Result<Filter, String> {
     Filter::parse(text).map_err(|error| error.to_string())
 }

@@ -8,7 +8,7 @@ use engine::Span;
 use traffic::models::{Hurst, PacketRate};
 use traffic::replay::Filter;
 
-use super::captures::{Info, Scale, Verify};
+use super::captures::{Info, Scale, Verify, filter};
 use super::over_zero;
 
 /// Make and examine traces of traffic.
@@ -131,10 +131,6 @@ pub(crate) enum MakeModel {
     Poisson,
     /// Evenly spaced packets.
     Steady,
-}
-
-fn filter(text: &str) -> Result<Filter, String> {
-    Filter::parse(text).map_err(|error| error.to_string())
 }
 
 /// One size, or FROM..TO. An IPv6 and a UDP header take 48 bytes.

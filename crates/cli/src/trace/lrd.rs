@@ -7,14 +7,15 @@ use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::Path;
 
-use engine::{Random, Time};
+use engine::{Random, Span, Time};
 use measure::Unit;
 use measure::format::{count, digits, duration, quantity};
-use scenario::capture::{Capture, CaptureError, CaptureOptions};
+use scenario::capture::{Capture, CaptureOptions};
 use serde_json::{Value, json};
 use traffic::selfsimilar::{Case, Estimate, Estimator, Examination, Examine, Refusal, examine};
 use traffic::times::{self, TimedPacket};
 
+use super::read::Failure;
 use crate::args::Lrd;
 use crate::exit;
 
@@ -23,25 +24,9 @@ const LONGEST_LIST: u64 = 1 << 30;
 
 /// `narrows trace lrd`
 pub(crate) fn lrd(options: &Lrd) -> u8 {
-    let packets = match packets(options) {
-        Ok(packets) => packets,
-        Err(Failure { why, exit }) => {
-            eprintln!("narrows: {why}");
-            return exit;
-        }
-    };
-    let what = Examine {
-        slot: options.slot,
-        bytes: options.bytes,
-        instances: options.instances,
-        repetitions: options.repetitions,
-    };
-    let found = match examine(&packets, &what, &Random::stream(options.seed, "lrd")) {
+    let found = match found(options) {
         Ok(found) => found,
-        Err(error) => {
-            eprintln!("narrows: {}: {error}", options.file.display());
-            return exit::BAD_INPUT;
-        }
+        Err(failure) => return failure.told(),
     };
     if options.json {
         print_json(options, &found);
@@ -54,35 +39,44 @@ pub(crate) fn lrd(options: &Lrd) -> u8 {
     }
 }
 
-/// Why there is nothing to examine.
-struct Failure {
-    why: String,
-    exit: u8,
+fn found(options: &Lrd) -> Result<Examination, Failure> {
+    let what = Examine {
+        slot: options.slot,
+        bytes: options.bytes,
+        instances: options.instances,
+        repetitions: options.repetitions,
+    };
+    examine(&packets(options)?, &what, &Random::stream(options.seed, "lrd"))
+        .map_err(|error| Failure::input(format!("{}: {error}", options.file.display())))
 }
 
 /// The packets of a capture, or of a list of times.
 fn packets(options: &Lrd) -> Result<Vec<TimedPacket>, Failure> {
     let path = &options.file;
-    let failed = |error: io::Error| Failure { why: format!("{}: {error}", path.display()), exit: exit::FAILED };
+    let failed = |error: io::Error| Failure { status: exit::FAILED, what: format!("{}: {error}", path.display()) };
     let mut head = [0; 4];
     let mut file = File::open(path).map_err(failed)?;
     let read = file.read(&mut head).map_err(failed)?;
     if is_text(&head[..read]) {
-        return list(options, &file.metadata().map_err(failed)?).map_err(|error| match error {
-            List::Io(error) => failed(error),
-            List::Wrong(why) => Failure { why: format!("{}: {why}", path.display()), exit: exit::BAD_INPUT },
+        let wrong = |why: String| Failure::input(format!("{}: {why}", path.display()));
+        check(options, file.metadata().map_err(failed)?.len()).map_err(wrong)?;
+        let packets = times::read(&fs::read(path).map_err(failed)?).map_err(|error| wrong(error.to_string()))?;
+        return Ok(match options.max_gap {
+            Some(longest) => capped(packets, longest),
+            None => packets,
         });
     }
     let wanted =
         CaptureOptions { filter: options.filter.clone(), max_gap: options.max_gap, ..CaptureOptions::default() };
-    let capture = Capture::read(path, &wanted).map_err(|error| {
-        let exit = if matches!(error, CaptureError::Io { .. }) { exit::FAILED } else { exit::BAD_INPUT };
-        Failure { why: error.to_string(), exit }
-    })?;
+    let capture = Capture::read(path, &wanted)?;
     if let Some(at) = capture.cut_off {
         eprintln!("narrows: {}: ends in the middle of a packet, at byte {at}; what is before is used", path.display());
     }
     let packets = capture.trace.packets();
+    let left_out = capture.packets - capture.filtered - packets.len() as u64;
+    if left_out > 0 {
+        eprintln!("narrows: {}: {left_out} packets are left out; see `narrows trace info`", path.display());
+    }
     Ok(packets.map(|packet| TimedPacket { time: Time::ZERO + packet.time, bytes: packet.length }).collect())
 }
 
@@ -91,30 +85,30 @@ fn is_text(head: &[u8]) -> bool {
     head != b"\n\r\r\n" && head.iter().all(|byte| byte.is_ascii_graphic() || byte.is_ascii_whitespace())
 }
 
-enum List {
-    Io(io::Error),
-    Wrong(String),
+/// What a list of times cannot be.
+fn check(options: &Lrd, length: u64) -> Result<(), String> {
+    if options.filter.is_some() {
+        return Err("a list of times has nothing to filter; leave --filter out".to_owned());
+    }
+    if length > LONGEST_LIST {
+        return Err(format!(
+            "{} B are too much for a list of times (at most {} B)",
+            count(length),
+            count(LONGEST_LIST)
+        ));
+    }
+    Ok(())
 }
 
-fn list(options: &Lrd, about: &fs::Metadata) -> Result<Vec<TimedPacket>, List> {
-    if options.filter.is_some() {
-        return Err(List::Wrong("a list of times has nothing to filter; leave --filter out".to_owned()));
+/// The packets with gaps no longer than `longest`.
+fn capped(mut packets: Vec<TimedPacket>, longest: Span) -> Vec<TimedPacket> {
+    let (mut before, mut now) = (Time::ZERO, Time::ZERO);
+    for packet in &mut packets {
+        now += packet.time.since(before).min(longest);
+        before = packet.time;
+        packet.time = now;
     }
-    if about.len() > LONGEST_LIST {
-        let most = count(LONGEST_LIST);
-        return Err(List::Wrong(format!("{} B are too much for a list of times (at most {most} B)", about.len())));
-    }
-    let text = fs::read(&options.file).map_err(List::Io)?;
-    let mut packets = times::read(&text).map_err(|error| List::Wrong(error.to_string()))?;
-    if let Some(longest) = options.max_gap {
-        let (mut before, mut now) = (Time::ZERO, Time::ZERO);
-        for packet in &mut packets {
-            now += packet.time.since(before).min(longest);
-            before = packet.time;
-            packet.time = now;
-        }
-    }
-    Ok(packets)
+    packets
 }
 
 /// The answer as text.

@@ -15,6 +15,9 @@ use crate::replay::{
 };
 use crate::times::TimedPacket;
 
+/// Packets of a trace, at most: with what is needed beside them 1.5 GB.
+const MOST_OF_TRACE: usize = 1 << 23;
+
 /// Packets of a multiplied trace that are gone through, at most; it is multiplied less where it would have more.
 const MOST_PACKETS: u64 = 30_000_000;
 
@@ -118,6 +121,9 @@ pub enum ExamineError {
     /// Too few packets.
     #[error("{0} packets are too few to tell anything; take a trace of some thousands")]
     Few(usize),
+    /// Too many packets.
+    #[error("{0} packets are too many (at most {MOST_OF_TRACE}); take a part of them, with a filter for example")]
+    Many(usize),
     /// All packets at once.
     #[error("all packets have the same time, so there is nothing to tell; capture with time stamps")]
     NoTime,
@@ -136,11 +142,14 @@ pub enum ExamineError {
 ///
 /// # Errors
 ///
-/// [`ExamineError`] of a trace with fewer than 16 packets, or without time, and what [`Replay::new`] refuses.
+/// [`ExamineError`] of a trace with fewer than 16 packets, more than 8,388,608, or without time, and what [`Replay::new`] refuses.
 pub fn examine(packets: &[TimedPacket], what: &Examine, random: &Random) -> Result<Examination, ExamineError> {
     let (Some(first), Some(last)) = (packets.first(), packets.last()) else { return Err(ExamineError::Few(0)) };
     if packets.len() < 16 {
         return Err(ExamineError::Few(packets.len()));
+    }
+    if packets.len() > MOST_OF_TRACE {
+        return Err(ExamineError::Many(packets.len()));
     }
     let span = last.time.since(first.time);
     if span == Span::ZERO {
