@@ -25,3 +25,4 @@ pub use run::{
     replay, replay_recording, run, run_load,
 };
 pub use traffic::{SERVICES, Service, VOCODERS, Vocoder};
+pub use userplane::load::Volume;
