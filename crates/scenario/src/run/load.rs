@@ -31,8 +31,8 @@ use netio::clock::Epoch;
 use netio::packet_io::Choice;
 use netio::site::Mac;
 use userplane::load::{
-    Access, Core, Direction, DownlinkFrames, Generator, Network as Wires, PopulationError, Receiver, Source, Tunnel,
-    UplinkFrames,
+    Access, Core, Direction, DownlinkFrames, Generator, Network as Wires, Population, PopulationError, Receiver,
+    Source, Tunnel, UplinkFrames,
 };
 use wire::gtpu::Qfi;
 
@@ -231,7 +231,8 @@ struct Rig<'a> {
     /// N3 and N6.
     ports: [Port; 2],
     tunnels: Vec<Tunnel>,
-    endpoints: Vec<IpAddr>,
+    /// The UPF's addresses, each with the flow identifier that packets to it bear.
+    endpoints: Vec<(IpAddr, Qfi)>,
     next_hops: [Mac; 2],
     gnb: IpAddr,
     own: Option<network::OwnUpf>,
@@ -354,11 +355,12 @@ impl<'a> Rig<'a> {
                 return Err(error);
             }
         };
-        let mut endpoints: Vec<IpAddr> = Vec::new();
-        let tunnels = sessions.tunnels().map(|(teid, address)| {
-            let known = endpoints.iter().position(|endpoint| *endpoint == address);
+        let mut endpoints: Vec<(IpAddr, Qfi)> = Vec::new();
+        let tunnels = sessions.tunnels().map(|(session, teid, address)| {
+            let wanted = (address, qfi(plan, &material.population, session));
+            let known = endpoints.iter().position(|endpoint| *endpoint == wanted);
             let endpoint = known.unwrap_or_else(|| {
-                endpoints.push(address);
+                endpoints.push(wanted);
                 endpoints.len() - 1
             });
             Tunnel { teid, endpoint: endpoint as u16 }
@@ -395,7 +397,7 @@ impl<'a> Rig<'a> {
         };
         let halves = self.ports.each_mut().map(|port| port.halves.take());
         let [Some(n3), Some(n6)] = halves else { return Err(LoadError::Interrupted) };
-        let access = |upf: &IpAddr| UplinkFrames::new(&self.access(*upf));
+        let access = |endpoint: &(IpAddr, Qfi)| UplinkFrames::new(&self.access(*endpoint));
         let wires = Wires {
             population: population.clone(),
             tunnels: self.tunnels.clone(),
@@ -457,7 +459,8 @@ impl<'a> Rig<'a> {
             if let Err(error) = self.sessions.step(tell) {
                 tell(LoadNews::Note(&error.to_string()));
             }
-            for change in self.sessions.changes(&self.endpoints) {
+            let qfi = |session| qfi(plan, &population, session);
+            for change in self.sessions.changes(&self.endpoints, qfi) {
                 let _ = retunnel.send(change);
             }
             let written = inbox.try_iter().try_for_each(|row| table.take(row));
@@ -510,17 +513,23 @@ impl<'a> Rig<'a> {
         (deleted, self.own.and_then(network::OwnUpf::end))
     }
 
-    fn access(&self, upf: IpAddr) -> Access {
+    fn access(&self, (upf, qfi): (IpAddr, Qfi)) -> Access {
         let five = self.plan.generation == Generation::Five;
         Access {
             mac: self.ports[0].mac,
             next_hop: self.next_hops[0],
             gnb: self.gnb,
             upf,
-            qfi: five.then(|| self.plan.groups.first().map_or(Qfi::default(), |group| group.qfi)),
+            qfi: five.then_some(qfi),
             sequence: self.plan.gtpu_sequence,
         }
     }
+}
+
+/// The flow identifier of a session's packets: its group's.
+fn qfi(plan: &LoadPlan, population: &Population, session: u32) -> Qfi {
+    let group = (0..plan.groups.len()).find(|group| population.sessions_of(*group).contains(&session));
+    group.map_or(Qfi::default(), |group| plan.groups[group].qfi)
 }
 
 /// Whether every packet fits its interface.
