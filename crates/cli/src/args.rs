@@ -346,7 +346,7 @@ pub(crate) struct PacketPair {
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..=1_000))]
     pub(crate) pairs: u16,
     /// How long a pair's report is waited for, such as `30s`; with --listen: how long to listen.
-    #[arg(long, value_name = "TIME")]
+    #[arg(long, value_name = "TIME", value_parser = over_zero)]
     pub(crate) timeout: Option<Span>,
     /// Send zeros, which compress, instead of bytes that do not.
     #[arg(long)]

@@ -30,6 +30,10 @@ pub(crate) fn line(options: &args::Line) -> u8 {
         eprintln!("narrows: {error}");
         return exit::BAD_INPUT;
     }
+    if options.name.as_deref() == Some("") {
+        eprintln!("narrows: a name has at least one character; leave --name away for none");
+        return exit::BAD_INPUT;
+    }
     let control = match options.name.as_deref().map(|name| Listener::bind(&control_name(name))).transpose() {
         Ok(control) => control,
         Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
@@ -42,10 +46,14 @@ pub(crate) fn line(options: &args::Line) -> u8 {
         }
     };
     let seed = options.seed.unwrap_or_else(run::draw_seed);
+    let pace = match &config.pace {
+        Pace::Asynchronous(uart) => format!("{} baud {}", uart.baud, uart.framing),
+        Pace::Synchronous(rate) => format!("{rate}, synchronous"),
+    };
     let terminals = [first.clone(), second.clone()];
     netio::sandbox::heed_interrupts();
     let paced = PacedLine { directions: [config.clone(), config], terminals, seed, control };
-    let account = paced.run(|| println!("{} and {} are joined", first.display(), second.display()));
+    let account = paced.run(|| println!("{} and {} are joined: {pace}", first.display(), second.display()));
     match account {
         Ok(account) => {
             for line in &account.lines {

@@ -3,12 +3,12 @@
 use core::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
-use wire::Headers;
+use wire::{Headers, protocol};
 
 /// Conditions on a packet's headers: all that are given must hold. Addresses, ports, DSCP and the
 /// rest are those of the outermost IP header; a packet without the field does not match.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Selector {
     /// Source network.
     pub source: Option<Network>,
@@ -49,6 +49,16 @@ pub enum SelectorError {
         prefix: u8,
         /// Bits that the address has.
         longest: u8,
+    },
+    /// Two conditions that no packet meets together.
+    #[error("`{one}` and `{other}` never hold together: {why}")]
+    Apart {
+        /// One.
+        one: &'static str,
+        /// The other.
+        other: &'static str,
+        /// Why.
+        why: &'static str,
     },
     /// A number does not fit its field.
     #[error("`{field}` is {value}; it must be {least} to {most}")]
@@ -102,7 +112,26 @@ impl Selector {
             _ => Ok(()),
         };
         number("dscp", self.dscp.map(u32::from), 0, 63)?;
-        number("flow_label", self.flow_label, 1, 0xf_ffff)
+        number("port", self.port.map(u32::from), 1, 65_535)?;
+        number("flow-label", self.flow_label, 1, 0xf_ffff)?;
+        let apart = |one, other, why| Err(SelectorError::Apart { one, other, why });
+        let is_v4 = |network: Option<Network>| network.map(|network| network.address.is_ipv4());
+        match (is_v4(self.source), is_v4(self.destination)) {
+            (Some(from), Some(to)) if from != to => {
+                return apart("source", "destination", "they are of different versions of IP");
+            }
+            (Some(true), _) | (_, Some(true)) if self.flow_label.is_some() => {
+                return apart("flow-label", "source or destination", "IPv4 has no flow label");
+            }
+            _ => {}
+        }
+        match self.protocol {
+            Some(protocol) if self.spi.is_some() && protocol != protocol::ESP => {
+                apart("protocol", "spi", "only ESP (50) has an SPI")
+            }
+            _ if self.spi.is_some() && self.port.is_some() => apart("port", "spi", "ESP has no ports"),
+            _ => Ok(()),
+        }
     }
 }
 

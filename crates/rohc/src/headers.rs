@@ -122,19 +122,20 @@ fn compressible(packet: &[u8], at: usize, version: u8) -> Option<IpAt> {
 }
 
 /// Is the checksum of `transport`, everything behind an IP header with these addresses, right? `None` if
-/// there is none to judge by: another protocol, or a UDP checksum of zero.
+/// there is none to judge by: another protocol, or a UDP checksum of zero with a length that can be.
 pub(crate) fn transport_is_intact(source: IpAddr, destination: IpAddr, protocol: u8, transport: &[u8]) -> Option<bool> {
     let covered = match protocol {
         UDP => {
             let Some(header) = transport.first_chunk::<8>() else { return Some(false) };
+            // RFC 9868: what stands behind UDP's length is not covered.
+            let covered = match transport.get(..usize::from(u16::from_be_bytes([header[4], header[5]]))) {
+                Some(covered) if covered.len() >= 8 => covered,
+                _ => return Some(false),
+            };
             if header[6..] == [0, 0] {
                 return None;
             }
-            // RFC 9868: what stands behind UDP's length is not covered.
-            match transport.get(..usize::from(u16::from_be_bytes([header[4], header[5]]))) {
-                Some(covered) if covered.len() >= 8 => covered,
-                _ => return Some(false),
-            }
+            covered
         }
         TCP => transport,
         _ => return None,

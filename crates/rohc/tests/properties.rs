@@ -260,7 +260,8 @@ fn cross_a_bad_line(
             let mut out = Vec::new();
             let result = decompressor.decompress(now, &line, &mut out);
             prop_assert_eq!(result.is_err(), out.is_empty());
-            let covered = matches!(flow.transport, Transport::Rtp | Transport::Udp);
+            // Behind more than two IP headers UDP is payload, and a misread checksum of zero says nothing there.
+            let covered = matches!(flow.transport, Transport::Rtp | Transport::Udp) && flow.outer.len() < 2;
             if result.is_ok() && covered {
                 // What the checksum covers: of the innermost header the addresses, and all behind it.
                 let part = |packet: &[u8]| {

@@ -207,6 +207,22 @@ fn bit_errors() {
     }
 }
 
+/// Without feedback too a damaged header costs no more than itself.
+#[test]
+fn bit_errors_without_feedback() {
+    for flow in traffic::measured().iter().filter(|flow| flow.protected && !flow.name.ends_with("talk spurts")) {
+        for seed in 0..4 {
+            for bit_errors in [100, 1_000] {
+                let line = Line { seed, bit_errors, ..Line::default() };
+                let outcome = run(flow, line, PACKETS);
+                assert_right(flow, line, &outcome);
+                // Some damage does not matter: to the bits of a number that is generated here, say.
+                assert!(outcome.delivered >= outcome.undamaged, "{} {line:?} {outcome:?}", flow.name);
+            }
+        }
+    }
+}
+
 /// The checksum finds them behind a header whose CRC is right, and the context is as good as before. There is no
 /// feedback to mend it with.
 #[test]

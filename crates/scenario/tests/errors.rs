@@ -444,3 +444,32 @@ fn more_links_and_flows_than_the_executors_carry_are_refused() {
     let error = read(1, 1_001).unwrap_err().to_string();
     assert!(error.contains("there are 1001 traffic entries") && error.contains("at most 1000"), "{error}");
 }
+
+#[test]
+fn adapters_that_do_not_fit_their_line_and_rules_that_match_nothing_are_refused() {
+    let read = |adapter: &str| {
+        let text = format!(
+            "name: t\nsites: [a, b]\nlinks: {{l: {{ends: [a, b], line: {{baud: 9600}}}}}}\n\
+             paths: {{p: {{adapter: {adapter}}}}}\ntraffic: {{v: {{from: a, to: b, voice: melp-1200}}}}\n"
+        );
+        parse("t.yaml", &text, &no_files, &Options::default())
+    };
+    let rule = |keys: &str| format!("{{rules: [{{match: {{{keys}}}, class: real-time}}]}}");
+    assert!(read("{rate: 4800bit/s}").is_ok());
+    assert!(read(&rule("destination: 'fd00::/8', flow-label: 7")).is_ok());
+    for (adapter, said) in [
+        ("{rate: 100kbit/s}".to_owned(), "it follows from the line"),
+        ("{bits-per-character: 12}".to_owned(), "set the line's `framing`"),
+        (rule("source: 10.0.0.1, destination: 'fd00::/8'"), "different versions of IP"),
+        (rule("source: 10.0.0.1, flow-label: 7"), "IPv4 has no flow label"),
+        (rule("protocol: 17, spi: 300"), "only ESP (50) has an SPI"),
+        (rule("port: 5004, spi: 300"), "ESP has no ports"),
+        (rule("port: 0"), "1 to 65535"),
+        (rule("port: 70000"), "write at most 65535"),
+        (rule("protocol: foo"), "write its number or one of"),
+        (rule("flow_label: 7"), "flow-label"),
+    ] {
+        let error = read(&adapter).err().map(|error| error.to_string()).unwrap_or_default();
+        assert!(error.contains(said) && error.contains("t.yaml:"), "{adapter}: {error}");
+    }
+}

@@ -32,14 +32,14 @@ fn cell(links: &str, rest: &str) -> Cell {
 #[test]
 fn a_line_has_its_keys_each_way() {
     let cell = cell(
-        "  radio: {ends: [west, east], line: {baud: 9600, framing: 7E1, fifo: 4, delay: 20ms, errors: 0.0001,
+        "  radio: {ends: [west, east], line: {baud: 9600, framing: 8E1, fifo: 4, delay: 20ms, errors: 0.0001,
             cut: {from: 10s, length: 5s}, up: {fades: {interval: 30s, length: 2s, errors: 0.5}}, down: {baud: 2400}}}",
         "",
     );
     let [up, down] = cell.links[0].characters().unwrap();
     let Pace::Asynchronous(uart) = up.pace else { panic!("{:?}", up.pace) };
-    assert_eq!((uart.baud.get(), uart.framing.to_string().as_str(), uart.fifo), (9_600, "7E1", 4));
-    assert_eq!((down.pace.bits_per_second(), down.pace.bits_per_character()), (2_400, 10));
+    assert_eq!((uart.baud.get(), uart.framing.to_string().as_str(), uart.fifo), (9_600, "8E1", 4));
+    assert_eq!((down.pace.bits_per_second(), down.pace.bits_per_character()), (2_400, 11));
     assert_eq!((up.delay, up.errors), (Span::from_millis(20), BitErrors::Independent(1e-4)));
     assert_eq!(up.cuts[0].length, Span::from_secs(5));
     assert_eq!(up.fades.as_ref().map(|fades| fades.effect), Some(FadeEffect::Errors(0.5)));
@@ -47,7 +47,7 @@ fn a_line_has_its_keys_each_way() {
     // A line carries nothing but frames: without an adapter on the path there are plain ones.
     let ends = cell.links[0].adapters.as_ref().unwrap();
     let rates = ends.each_ref().map(|end| (end.rate.bits_per_second(), end.bits_per_character));
-    assert_eq!(rates, [(9_600, 10), (2_400, 10)]);
+    assert_eq!(rates, [(9_600, 11), (2_400, 11)]);
     assert_eq!(ends[0].rohc, None);
     assert_eq!(ends[0].schedule, Schedule::Fifo);
 }
@@ -106,6 +106,7 @@ fn mistakes_are_told_with_their_place() {
     assert!(line("baud: 9600, rate: 9600bit/s").contains("t:4:"));
     assert!(line("rate: 9600bit/s, fifo: 4").contains("a synchronous line has no `fifo`"));
     assert!(line("baud: 9600, framing: 9N1").contains("is no framing"));
+    assert!(line("baud: 9600, framing: 7E1").contains("adapters exchange octets"));
     assert!(line("baud: 9600, errors: 0.1, bursts: {begin: 0.1, end: 0.1}").contains("leave one of them away"));
     assert!(line("baud: 9600, cut: [{from: 9s, length: 2s}, {from: 10s, length: 2s}]").contains("`cuts`"));
     assert!(line("baud: 9600, cuts: []").contains("unknown key `cuts` in a line"));

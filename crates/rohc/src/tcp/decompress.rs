@@ -37,6 +37,8 @@ const DAMAGE: u8 = 4;
 /// As a rule it is the payload that is damaged, and what is wrong with the context fails a CRC too; but there are
 /// differences that a CRC of three bits never sees.
 const MISMATCHES: u8 = 8;
+/// Packets that must follow before one with a counting identification is delivered in Static Context.
+const CONFIRMATIONS: u8 = 2;
 
 /// The CRC of FEEDBACK-2 (RFC 6846 8.3.1).
 const CRC: (Coverage, usize) = (Coverage::Element, 2);
@@ -130,6 +132,8 @@ pub(crate) struct Decompressor {
     failures: u8,
     /// Packets in a row whose checksum alone was wrong.
     mismatches: u8,
+    /// Packets in a row that were right in Static Context but for what no checksum covers.
+    confirmations: u8,
     /// Was a CO packet right since the context was last given up? Or did an IR packet make all of it?
     is_proven: bool,
     /// What to ask for when it is given up.
@@ -146,6 +150,7 @@ impl Decompressor {
             next: Knowledge::new(),
             failures: 0,
             mismatches: 0,
+            confirmations: 0,
             is_proven: true,
             cure: Refusal::Dynamic,
             acks: Limiter::default(),
@@ -205,7 +210,7 @@ impl Decompressor {
         match &result {
             Ok(arrival) => {
                 self.failures = self.failures.saturating_sub(1);
-                self.mismatches = 0;
+                (self.mismatches, self.confirmations) = (0, 0);
                 self.is_proven |= arrival.packet != PacketType::IrDyn;
                 if updates_much(arrival.packet) {
                     self.acknowledge(cid, around);
@@ -310,9 +315,6 @@ impl Decompressor {
         // RFC 6846 5.3.1.4: in Static Context three bits of CRC are too little. But the checksum is sixteen more, and
         // covers all that changes from packet to packet but an identification that counts.
         let needs_more = self.state == State::Static && base.crc_bits == 3;
-        if needs_more && ip_id.is_sequential() {
-            return Err(DecompressError::Damaged { cid });
-        }
         let rest = &incoming.body()[len - 1..];
         let start = out.len();
         let mut result = self.attempt(incoming, &base, rest, Reading::Standard, out);
@@ -329,6 +331,11 @@ impl Decompressor {
         }
         let built = result.map_err(|error| if needs_more { DecompressError::Damaged { cid } } else { error })?;
         self.commit();
+        if needs_more && ip_id.is_sequential() && self.confirmations < CONFIRMATIONS {
+            self.confirmations += 1;
+            self.state = State::Static;
+            return Err(DecompressError::Unconfirmed { cid });
+        }
         // The header ends where the payload begins, and that ends with the packet.
         let payload = out.len() - built.start - built.header;
         Ok(Arrival { packet, header_before: incoming.whole.len() - payload, header_after: built.header })
@@ -364,6 +371,9 @@ impl Decompressor {
 
     /// RFC 6846 5.3.1.2 to 5.3.1.5.
     fn fail(&mut self, cid: u16, error: &DecompressError, around: &mut Surroundings<'_>) {
+        if !matches!(error, DecompressError::Unconfirmed { .. }) {
+            self.confirmations = 0;
+        }
         match error {
             DecompressError::Checksum { .. } => {
                 self.mismatches = self.mismatches.saturating_add(1);

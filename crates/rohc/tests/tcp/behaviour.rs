@@ -449,3 +449,38 @@ fn a_wrong_static_context_is_asked_for() {
         .collect();
     assert!(results[40..].iter().all(|is_ok| *is_ok), "{results:?}");
 }
+
+/// In Static Context (RFC 6846 5.3.1.4) the checksum takes the place of a longer CRC; where an identification counts,
+/// which it does not cover, further packets have to confirm it.
+#[test]
+fn a_damaged_context_that_is_right_after_all_is_used_again() {
+    for (first, held_back) in [(Segment::v6(), 0), (Segment::v4(), 2)] {
+        let mut line = Line::new(15, Mode::Unidirectional);
+        let mut segment = Segment { payload: 100, ..first };
+        let mut step = |line: &mut Line, is_damaged: bool| {
+            segment.seq += 100;
+            segment.id += 1;
+            let mut rohc = Vec::new();
+            line.now += Duration::from_millis(20);
+            line.compressor.compress(line.now, &segment.packet(), &mut rohc).unwrap();
+            if is_damaged {
+                // In the base header.
+                rohc[1] ^= 1;
+            }
+            let mut out = Vec::new();
+            line.decompressor.decompress(line.now, &rohc, &mut out).map(|_| assert_eq!(out, segment.packet()))
+        };
+        for _ in 0..20 {
+            step(&mut line, false).unwrap();
+        }
+        let damaged: Vec<_> = (0..4).map(|_| step(&mut line, true)).collect();
+        assert!(matches!(damaged[1], Err(DecompressError::Crc { .. })), "{damaged:?}");
+        assert_eq!(damaged[2], Err(DecompressError::Damaged { cid: 0 }));
+        for _ in 0..held_back {
+            assert_eq!(step(&mut line, false), Err(DecompressError::Unconfirmed { cid: 0 }));
+        }
+        for _ in 0..20 {
+            step(&mut line, false).unwrap();
+        }
+    }
+}

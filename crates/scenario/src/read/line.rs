@@ -91,7 +91,15 @@ fn pace(notes: &Notes, layers: Layers<'_, '_>) -> Result<Pace, Noted> {
         (Some(entry), None) => fields::integer(notes, &entry.node, 1..=u64::from(u32::MAX))?,
     };
     let framing = layers.with("framing", |node| {
-        fields::text(notes, node)?.parse::<Framing>().map_err(|error| fields::refuse(notes, node.at, &error))
+        let framing = fields::text(notes, node)?.parse::<Framing>();
+        let framing = framing.map_err(|error| fields::refuse(notes, node.at, &error))?;
+        // Adapters stand at both ends of every line.
+        if framing.data_bits() < 8 {
+            let what =
+                format!("`{framing}` has characters of {} bits, and adapters exchange octets", framing.data_bits());
+            return Err(notes.note(Problem::new(node.at, what).remedy("take 8 data bits, such as `8N1`")));
+        }
+        Ok(framing)
     });
     let fifo = layers.with("fifo", |node| fields::integer(notes, node, 0..=65_536));
     let receive = layers.with("receive", |node| {

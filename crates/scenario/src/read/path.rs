@@ -9,7 +9,7 @@ use crate::read::adapter;
 use crate::read::decode::Decoder;
 use crate::read::fields;
 use crate::read::pipe::mean_rate;
-use crate::read::problem::{At, Noted, Notes};
+use crate::read::problem::{At, Noted, Notes, Problem};
 use crate::read::yaml::{Node, Value};
 
 /// The adapters of a path.
@@ -26,6 +26,10 @@ struct Wish {
     config: AdapterConfig,
     /// Whether its rate and its bits a character are said, or follow from the link.
     says: (bool, bool),
+    /// Where its bits a character are said.
+    bits_at: Option<At>,
+    /// Where its rate is said.
+    rate_at: Option<At>,
 }
 
 impl Wish {
@@ -60,7 +64,9 @@ impl Adapters {
         }
         let says = |key| own.entry(key).is_some_and(|entry| !matches!(entry.node.value, Value::Null));
         let says = (says("rate"), says("bits-per-character"));
-        Ok(Self { wish: Wish { config: adapter::decode(notes, &own)?, says }, links })
+        let bits_at = own.entry("bits-per-character").filter(|_| says.1).map(|entry| entry.key_at);
+        let rate_at = own.entry("rate").filter(|_| says.0).map(|entry| entry.key_at);
+        Ok(Self { wish: Wish { config: adapter::decode(notes, &own)?, says, bits_at, rate_at }, links })
     }
 }
 
@@ -68,7 +74,7 @@ impl Decoder<'_> {
     /// Places adapters: those of the path where it has some, and those that do nothing but framing at
     /// every other line, which carries nothing but frames.
     pub(crate) fn place(&self, adapters: Option<&Adapters>, links: &mut [Link]) -> Result<(), Noted> {
-        let plain = Wish { config: AdapterConfig::plain(), says: (false, false) };
+        let plain = Wish { config: AdapterConfig::plain(), says: (false, false), bits_at: None, rate_at: None };
         let named = adapters.and_then(|adapters| adapters.links.as_ref());
         if let Some((name, at)) = named.into_iter().flatten().find(|(name, _)| !links.iter().any(|l| l.name == *name)) {
             let names: Vec<&str> = links.iter().map(|link| link.name.as_str()).collect();
@@ -82,6 +88,13 @@ impl Decoder<'_> {
             };
             let wish = adapters.map(|adapters| &adapters.wish).filter(|_| chosen);
             let Some(wish) = wish.or(link.characters().map(|_| &plain)) else { continue };
+            if let (Some(said), Some(_)) = (wish.bits_at, link.characters()) {
+                let problem =
+                    Problem::new(said, format!("the bits of a character on `{}` follow from its framing", link.name));
+                return Err(self
+                    .notes
+                    .note(problem.remedy("leave `bits-per-character` away, or set the line's `framing`")));
+            }
             let ends = match &link.medium {
                 Medium::Characters { line } => [&line.up, &line.down].map(|way| {
                     let rate = Rate::from_bits_per_second(way.pace.bits_per_second());
@@ -93,7 +106,24 @@ impl Decoder<'_> {
                 let rate = rate.map_or(FASTEST, Rate::bits_per_second).clamp(50, FASTEST);
                 Rate::from_bits_per_second(rate).map_or_else(|| wish.config.clone(), |rate| wish.before(rate, bits))
             };
-            link.adapters = Some(Box::new(ends.map(at_end)));
+            let configs = ends.map(at_end);
+            if let (Some(said), Some(line)) = (wish.rate_at, link.characters()) {
+                let over =
+                    configs.iter().zip(line).find(|(end, way)| end.rate.bits_per_second() > way.pace.bits_per_second());
+                if let Some((end, way)) = over {
+                    let what = format!(
+                        "an adapter of {} before `{}`, which has {} bit/s",
+                        end.rate,
+                        link.name,
+                        way.pace.bits_per_second()
+                    );
+                    let problem = Problem::new(said, what);
+                    return Err(self
+                        .notes
+                        .note(problem.remedy("leave `rate` away: it follows from the line; or give a lower one")));
+                }
+            }
+            link.adapters = Some(Box::new(configs));
         }
         Ok(())
     }

@@ -293,7 +293,7 @@ fn selector(notes: &Notes, node: &Node) -> Result<Selector, Noted> {
     let source = fields.with("source", network);
     let destination = fields.with("destination", network);
     let protocol = fields.with("protocol", protocol);
-    let port = fields.with("port", |notes, node| fields::integer(notes, node, 0..=65_535));
+    let port = fields.with("port", |notes, node| fields::integer(notes, node, 1..=65_535));
     let dscp = fields.with("dscp", |notes, node| fields::integer(notes, node, 0..=63));
     let probability = fields.with("probability", fields::probability);
     let flow_label = fields.with("flow-label", |notes, node| fields::integer(notes, node, 1..=0xf_ffff));
@@ -307,6 +307,10 @@ fn selector(notes: &Notes, node: &Node) -> Result<Selector, Noted> {
         flow_label: flow_label?.map(|label| label as u32),
         spi: spi?.map(|spi| spi as u32),
     };
+    if let Err(error) = headers.validate() {
+        let problem = Problem::new(node.at, format!("no packet matches this: {error}"));
+        return Err(notes.note(problem.remedy("leave one of the two away")));
+    }
     let selector = Selector { headers, probability: probability? };
     if selector == Selector::default() {
         let problem = Problem::new(node.at, "a match without a condition takes every packet");

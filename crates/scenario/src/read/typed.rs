@@ -110,7 +110,21 @@ impl<'a> Tree<'a> {
         match (text.parse(), named) {
             (Ok(number), _) => Ok(number),
             (Err(_), Some((_, number))) => Ok(u64::from(*number)),
-            _ => Err(self.said(format!("`{text}` is not a whole number that is possible here"))),
+            _ => Err(self.said(match self.kind {
+                Some(PROTOCOL) => {
+                    let names: Vec<_> = PROTOCOLS.iter().map(|(name, _)| format!("`{name}`")).collect();
+                    format!("`{text}` is not a protocol; write its number or one of {}", names.join(", "))
+                }
+                _ => format!("`{text}` is not a whole number; write digits alone"),
+            })),
+        }
+    }
+
+    /// One that its type has room for.
+    fn integer_to(self, most: u64) -> Result<u64, Slip> {
+        match self.integer()? {
+            number if number <= most => Ok(number),
+            number => Err(self.said(format!("{number} is more than is possible here; write at most {most}"))),
         }
     }
 }
@@ -119,9 +133,9 @@ impl<'a> Tree<'a> {
 const PROTOCOL: (&str, &str) = ("Selector", "protocol");
 
 macro_rules! integers {
-    ($($method:ident)*) => {$(
+    ($($method:ident: $type:ty),*) => {$(
         fn $method<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Slip> {
-            visitor.visit_u64(self.integer()?).map_err(|slip: Slip| slip.at(self.node.at))
+            visitor.visit_u64(self.integer_to(<$type>::MAX.into())?).map_err(|slip: Slip| slip.at(self.node.at))
         }
     )*};
 }
@@ -139,7 +153,7 @@ impl<'de> de::Deserializer<'de> for Tree<'_> {
         done.map_err(|slip| slip.at(self.node.at))
     }
 
-    integers! { deserialize_u8 deserialize_u16 deserialize_u32 deserialize_u64 }
+    integers! { deserialize_u8: u8, deserialize_u16: u16, deserialize_u32: u32, deserialize_u64: u64 }
 
     fn deserialize_bool<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Slip> {
         match self.text()? {

@@ -160,10 +160,10 @@ fn change(handle: &CellHandle, nodes: [NodeId; 2], lines: &[String]) -> Result<S
     done.map_err(|error| error.to_string())?
 }
 
-/// Text that changes nothing of a line.
+/// Text that is no change of a line.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "`{0}` changes nothing; write `cut=true`, `cut=false`, `errors=1e-4`, `delay=20ms`, `buffer=4KiB` or `baud=2400`, with `up.` or `down.` in front for one direction"
+    "`{0}` is no change of a line; write `cut=true`, `cut=false`, `errors=1e-4` (0 to 1), `delay=20ms`, `buffer=4KiB` or `baud=2400`, with `up.` or `down.` in front for one direction"
 )]
 pub struct LineChangeError(String);
 
