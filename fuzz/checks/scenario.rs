@@ -22,6 +22,22 @@ pub(crate) fn trace(data: &[u8]) {
     read(&text, &|_| String::from_utf8(rest.to_vec()).map_err(|_| FileError::NotText));
 }
 
+/// `data` as a load file: refused with a message, or a plan whose groups and ranges fit each other.
+pub(crate) fn load(data: &[u8]) {
+    let Ok(text) = std::str::from_utf8(data) else { return };
+    match scenario::parse_load("fuzz.yaml", "fuzz", text, std::path::Path::new(""), 1) {
+        Ok(plan) => {
+            assert_eq!(plan.groups.len(), plan.population.groups().len());
+            assert!(!plan.groups.is_empty() && plan.samples_per_second > 0);
+            for (number, group) in plan.population.groups().iter().enumerate() {
+                assert_eq!(plan.population.session_of(group.ues.last()), Some((number, group.sessions() - 1)));
+                assert!(group.flows_per_ue > 0 && group.flows > 0);
+            }
+        }
+        Err(error) => assert!(error.lines().next().is_some(), "refused without a reason"),
+    }
+}
+
 fn read(text: &str, files: scenario::ReadFile<'_>) {
     for quick in [false, true] {
         match parse("fuzz.yaml", text, files, &Options { quick, seed: 1, ..Options::default() }) {

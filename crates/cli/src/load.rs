@@ -2,13 +2,15 @@
 
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "the command line speaks here")]
 
+use std::fs;
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
 use measure::format::{count, duration};
 use netio::packet_io::Choice;
+use report::LoadFigure;
 use scenario::load::{LoadPlan, Upf};
-use scenario::{Best, LoadError, LoadNews, LoadOptions, Search};
+use scenario::{Best, LoadError, LoadNews, LoadOptions, LoadOutcome, Sample, Search, Volume};
 use traffic::replay::Direction;
 
 use crate::args::{Io, Load, Ways};
@@ -51,6 +53,11 @@ fn work(plan: &LoadPlan, options: &Load) -> u8 {
         Ok(outcome) => outcome,
         Err(error) => return failed(&error),
     };
+    let page = out.join("report.html");
+    if let Err(error) = fs::write(&page, drawn(plan, &outcome)) {
+        eprintln!("narrows: cannot write {}: {error}", page.display());
+        return exit::FAILED;
+    }
     if options.json {
         println!("{}", outcome.summary.json());
     } else {
@@ -58,13 +65,52 @@ fn work(plan: &LoadPlan, options: &Load) -> u8 {
             println!("{line}");
         }
         println!("seed {}", outcome.summary.seed);
-        println!("results: {}", out.display());
+        println!("report: {}", page.display());
     }
     if outcome.interrupted {
         eprintln!("narrows: interrupted; the sessions were deleted, what was measured is in {}", out.display());
         return exit::FAILED;
     }
     exit::DONE
+}
+
+/// The report: throughput and latency over time, as the thesis has them.
+fn drawn(plan: &LoadPlan, outcome: &LoadOutcome) -> String {
+    let interval = 1.0 / f64::from(plan.samples_per_second);
+    let values = |value: &dyn Fn(&Sample) -> Option<f64>| -> Vec<Option<f64>> {
+        outcome.samples.iter().map(|(sample, _)| value(sample)).collect()
+    };
+    let [up, down] = [0, 1];
+    let names = ["uplink sent", "uplink received", "downlink sent", "downlink received"];
+    let volumes = |figure: fn(&Volume) -> f64| {
+        let of = |sample: &Sample, line: usize| match line {
+            0 => figure(&sample.out[up]),
+            1 => figure(&sample.back[up]),
+            2 => figure(&sample.out[down]),
+            _ => figure(&sample.back[down]),
+        };
+        let line = |(line, name): (usize, &'static str)| (name, values(&|sample| Some(of(sample, line))));
+        names.into_iter().enumerate().map(line).collect()
+    };
+    let latency = |way: usize| values(&|sample| sample.latency_s(way).map(|seconds| seconds * 1e3));
+    let largest =
+        |way: usize| values(&|sample| (sample.timed[way] > 0).then(|| sample.latency_max[way].as_secs_f64() * 1e3));
+    let lateness = outcome.samples.iter().map(|(_, late)| Some(late.as_secs_f64() * 1e3)).collect();
+    let figures = [
+        LoadFigure { title: "Packets in a sample", y: "packets", lines: volumes(|volume| volume.packets as f64) },
+        LoadFigure { title: "Bytes in a sample", y: "kB", lines: volumes(|volume| volume.bytes as f64 / 1e3) },
+        LoadFigure {
+            title: "Mean latency of a sample",
+            y: "ms",
+            lines: vec![("uplink", latency(up)), ("downlink", latency(down))],
+        },
+        LoadFigure {
+            title: "Largest latency of a sample, and the sender's own lateness",
+            y: "ms",
+            lines: vec![("uplink", largest(up)), ("downlink", largest(down)), ("own lateness", lateness)],
+        },
+    ];
+    report::load_page(&plan.name, &outcome.summary.lines(), interval, &figures)
 }
 
 fn search(plan: &LoadPlan, options: &Load, choice: Choice, loss: f64, shown: &mut Shown) -> u8 {

@@ -7,10 +7,12 @@ mod compare;
 mod cost;
 mod figures;
 mod html;
+mod load;
 mod page;
 mod self_similarity;
 
 pub use compare::{comparison, comparison_text};
+pub use load::{LoadFigure, load_page};
 pub use page::page;
 pub use self_similarity::self_similarity;
 

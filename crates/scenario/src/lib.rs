@@ -14,7 +14,7 @@ mod topology;
 pub use profiles::{DefaultQueue, PROFILES, Profile, ProfileDirection, profile};
 pub use read::{
     FileError, LinkChange, Options, ReadFile, ScenarioError, adapter_config, link, link_changes, load, load_file,
-    parse, parse_adapter_config, parse_load, reference,
+    load_reference, parse, parse_adapter_config, parse_load, reference,
 };
 pub use run::{
     Account, AdapterAccount, AdapterError, AdapterEvent, AdapterNews, Best, CellError, Difference, Executor, Governor,
@@ -25,3 +25,4 @@ pub use run::{
     replay, replay_recording, run, run_load,
 };
 pub use traffic::{SERVICES, Service, VOCODERS, Vocoder};
+pub use userplane::load::Volume;

@@ -28,7 +28,7 @@ mod yaml;
 
 pub use adapter::{adapter_config, parse_adapter_config};
 pub use file::{FileError, Options, ReadFile, load, parse};
-pub use keys::reference;
+pub use keys::{load_reference, reference};
 pub use load::{load_file, parse_load};
 pub(crate) use pipe::mean_delay;
 pub use problem::ScenarioError;

@@ -22,6 +22,10 @@ fn the_corpus_holds() {
     for path in corpus("scenario") {
         check::scenario(&std::fs::read(&path).unwrap());
     }
+    assert!(corpus("load").len() >= 4);
+    for path in corpus("load") {
+        check::load(&std::fs::read(&path).unwrap());
+    }
     for path in corpus("trace") {
         check::trace(&std::fs::read(&path).unwrap());
     }

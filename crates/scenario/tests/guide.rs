@@ -47,6 +47,25 @@ fn with_table(page: &str, name: &str, table: &str) -> String {
     format!("{}\n{}\n\n{}", &page[..begin], table.trim(), &page[end..])
 }
 
+/// The page on load files says what their decoder does.
+#[test]
+fn the_load_page_s_table_and_example_are_the_decoder_s() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/guide/src/load.md");
+    let page = std::fs::read_to_string(path).unwrap();
+    let made = with_table(&page, "keys", &scenario::load_reference());
+    if std::env::var_os("NARROWS_BLESS").is_some() {
+        std::fs::write(path, &made).unwrap();
+    }
+    let page = std::fs::read_to_string(path).unwrap();
+    assert!(page == made, "the tables have changed: run this test with NARROWS_BLESS=1 and look at the difference");
+    let examples: Vec<_> = page.split("```yaml\n").skip(1).filter_map(|rest| rest.split("```").next()).collect();
+    assert!(examples.len() >= 2);
+    for example in examples {
+        let plan = scenario::parse_load("guide", "guide", example, std::path::Path::new(""), 1);
+        plan.map(drop).unwrap_or_else(|error| panic!("{error}"));
+    }
+}
+
 #[test]
 fn the_guides_tables_are_the_decoders() {
     let page = std::fs::read_to_string(PAGE).unwrap();

@@ -13,7 +13,7 @@ mod receiver;
 
 pub use addresses::{AddressRange, RangeError};
 pub use frames::{Access, Core, DownlinkFrames, UplinkFrames, User};
-pub use generator::{Due, Generator, Network, Source, Traffic, Tunnel, Volume};
+pub use generator::{Came, CameWhat, Due, Generator, Network, SHORT, Source, Traffic, Tunnel, Volume};
 pub use population::{Group, Overlap, Population, PopulationError, Taken};
 pub use receiver::{Heard, Inward, Others, Receiver, UserPacket, answer};
 

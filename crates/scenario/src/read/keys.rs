@@ -52,8 +52,23 @@ pub fn reference() -> String {
         ("Figures", &[&FIGURE, &PANEL]),
         ("Findings", &[&FINDING, &DECAY, &CONVERGE, &COST, &LOWEST_SHARE, &VALUE, &AGREES]),
     ];
+    in_markdown(CHAPTERS)
+}
+
+/// The tables of keys of load files, as [`reference`].
+#[must_use]
+pub fn load_reference() -> String {
+    in_markdown(&[
+        ("The file", &[&LOAD]),
+        ("Groups", &[&SESSION_GROUP, &MBR, &REPORT]),
+        ("Traffic", &[&GROUP_LOAD, &PACKET_SIZES, &INSTANCES]),
+        ("Another UPF", &[&INTERFACE, &CONTROL, &PFCP]),
+    ])
+}
+
+fn in_markdown(chapters: &[(&str, &[&Table])]) -> String {
     let mut out = String::new();
-    for (title, tables) in CHAPTERS {
+    for (title, tables) in chapters {
         out.push_str(&format!("### {title}\n\n"));
         for table in *tables {
             // A link's and a branch's keys are some more than a direction's.

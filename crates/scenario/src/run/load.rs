@@ -31,8 +31,8 @@ use netio::clock::Epoch;
 use netio::packet_io::Choice;
 use netio::site::Mac;
 use userplane::load::{
-    Access, Core, Direction, DownlinkFrames, Generator, Network as Wires, PopulationError, Receiver, Source, Tunnel,
-    UplinkFrames,
+    Access, Core, Direction, DownlinkFrames, Generator, Network as Wires, Population, PopulationError, Receiver,
+    Source, Tunnel, UplinkFrames,
 };
 use wire::gtpu::Qfi;
 
@@ -218,6 +218,8 @@ struct Lines {
 const LEAD: Span = Span::from_millis(50);
 /// After the last packet, for those that are on their way.
 const LINGER: Span = Span::from_millis(1_000);
+/// Packets of stateful traces that came and that the sender has not looked at yet, at most.
+const CAME: usize = 16_384;
 /// A live line this often.
 const LIVE: Duration = Duration::from_secs(1);
 
@@ -229,7 +231,8 @@ struct Rig<'a> {
     /// N3 and N6.
     ports: [Port; 2],
     tunnels: Vec<Tunnel>,
-    endpoints: Vec<IpAddr>,
+    /// The UPF's addresses, each with the flow identifier that packets to it bear.
+    endpoints: Vec<(IpAddr, Qfi)>,
     next_hops: [Mac; 2],
     gnb: IpAddr,
     own: Option<network::OwnUpf>,
@@ -352,11 +355,12 @@ impl<'a> Rig<'a> {
                 return Err(error);
             }
         };
-        let mut endpoints: Vec<IpAddr> = Vec::new();
-        let tunnels = sessions.tunnels().map(|(teid, address)| {
-            let known = endpoints.iter().position(|endpoint| *endpoint == address);
+        let mut endpoints: Vec<(IpAddr, Qfi)> = Vec::new();
+        let tunnels = sessions.tunnels().map(|(session, teid, address)| {
+            let wanted = (address, qfi(plan, &material.population, session));
+            let known = endpoints.iter().position(|endpoint| *endpoint == wanted);
             let endpoint = known.unwrap_or_else(|| {
-                endpoints.push(address);
+                endpoints.push(wanted);
                 endpoints.len() - 1
             });
             Tunnel { teid, endpoint: endpoint as u16 }
@@ -393,7 +397,7 @@ impl<'a> Rig<'a> {
         };
         let halves = self.ports.each_mut().map(|port| port.halves.take());
         let [Some(n3), Some(n6)] = halves else { return Err(LoadError::Interrupted) };
-        let access = |upf: &IpAddr| UplinkFrames::new(&self.access(*upf));
+        let access = |endpoint: &(IpAddr, Qfi)| UplinkFrames::new(&self.access(*endpoint));
         let wires = Wires {
             population: population.clone(),
             tunnels: self.tunnels.clone(),
@@ -407,6 +411,9 @@ impl<'a> Rig<'a> {
         let generator = Generator::new(wires, sources, end);
         let [n6_receiver, n3_receiver] = [Direction::Uplink, Direction::Downlink]
             .map(|direction| (direction, Receiver::new(population.clone(), direction, mark)));
+        let waiting = generator.waiting_groups();
+        let (came, arrived) = mpsc::sync_channel(CAME);
+        let (came, arrived) = if waiting.is_empty() { (None, None) } else { (Some((came, waiting)), Some(arrived)) };
         // Time begins when all that takes time is done.
         let epoch = Epoch::now();
         let sender = Sender {
@@ -418,26 +425,24 @@ impl<'a> Rig<'a> {
             stop: stop_sending.clone(),
             rows: rows.clone(),
             tunnels,
+            came: arrived,
             tap: taps.pop(),
         };
         // What went up comes out of N6, what went down of N3.
-        let ears = [(Direction::Uplink, n6.receive, n6.answers, n6.neighbours)].into_iter().chain([(
-            Direction::Downlink,
-            n3.receive,
-            n3.answers,
-            n3.neighbours,
-        )]);
+        let n6 = Ears { receive: n6.receive, answers: n6.answers, neighbours: n6.neighbours };
+        let n3 = Ears { receive: n3.receive, answers: n3.answers, neighbours: n3.neighbours };
         let mut listeners = Vec::new();
-        for (direction, receive, answers, neighbours) in ears {
+        for ((direction, receiver), ears) in [(n6_receiver, n6), (n3_receiver, n3)] {
             let listener = Listener {
-                receiver: Receiver::new(population.clone(), direction, mark),
+                receiver,
                 direction,
-                ears: Ears { receive, answers, neighbours },
+                ears,
                 groups,
                 epoch,
                 grid,
                 stop: stop_listening.clone(),
                 rows: rows.clone(),
+                came: came.clone(),
                 tap: taps.pop(),
             };
             let name = format!("{direction:?}").to_lowercase();
@@ -454,7 +459,8 @@ impl<'a> Rig<'a> {
             if let Err(error) = self.sessions.step(tell) {
                 tell(LoadNews::Note(&error.to_string()));
             }
-            for change in self.sessions.changes(&self.endpoints) {
+            let qfi = |session| qfi(plan, &population, session);
+            for change in self.sessions.changes(&self.endpoints, qfi) {
                 let _ = retunnel.send(change);
             }
             let written = inbox.try_iter().try_for_each(|row| table.take(row));
@@ -484,7 +490,9 @@ impl<'a> Rig<'a> {
         let samples = rest.and_then(|()| table.finish());
         let samples = samples.map_err(|source| LoadError::Write { path: table::SAMPLES.into(), source })?;
         // A model ends with its time, a trace when it is played.
-        let played = sent.last.since(part.start);
+        // A single packet has no length: no less than a sample is counted.
+        let played =
+            sent.last.since(part.start).max(Span::from_nanos(1_000_000_000 / u64::from(plan.samples_per_second)));
         let elapsed = if interrupted || !self.material.has_models() { played } else { part.lasts };
         let refused = transmits.each_ref().map(|transmit| transmit.sent().refused.clone());
         let [n3_transmit, n6_transmit] = transmits;
@@ -505,17 +513,23 @@ impl<'a> Rig<'a> {
         (deleted, self.own.and_then(network::OwnUpf::end))
     }
 
-    fn access(&self, upf: IpAddr) -> Access {
+    fn access(&self, (upf, qfi): (IpAddr, Qfi)) -> Access {
         let five = self.plan.generation == Generation::Five;
         Access {
             mac: self.ports[0].mac,
             next_hop: self.next_hops[0],
             gnb: self.gnb,
             upf,
-            qfi: five.then(|| self.plan.groups.first().map_or(Qfi::default(), |group| group.qfi)),
+            qfi: five.then_some(qfi),
             sequence: self.plan.gtpu_sequence,
         }
     }
+}
+
+/// The flow identifier of a session's packets: its group's.
+fn qfi(plan: &LoadPlan, population: &Population, session: u32) -> Qfi {
+    let group = (0..plan.groups.len()).find(|group| population.sessions_of(*group).contains(&session));
+    group.map_or(Qfi::default(), |group| plan.groups[group].qfi)
 }
 
 /// Whether every packet fits its interface.

@@ -8,7 +8,7 @@ use core::cmp::Reverse;
 
 use engine::{Random, Time};
 use traffic::models::{Arrivals, PacketSizes};
-use traffic::replay::{Item, Replay};
+use traffic::replay::{Item, Replay, Waits};
 use traffic::stamp::Stamp;
 use wire::ETHERNET_LEN;
 
@@ -76,6 +76,41 @@ pub struct Due {
     pub length: usize,
 }
 
+/// A packet of a trace that came out of the UPF.
+#[derive(Clone, Copy, Debug)]
+pub struct Came {
+    /// Its group.
+    pub group: u16,
+    /// Which way it went.
+    pub direction: Direction,
+    /// Number of its UE in the group.
+    pub ue: u32,
+    /// Which it is.
+    pub what: CameWhat,
+}
+
+/// How it is known.
+#[derive(Clone, Copy, Debug)]
+pub enum CameWhat {
+    /// By its stamp.
+    Stamped {
+        /// Instance of the trace.
+        instance: u32,
+        /// Number in the trace.
+        packet: u32,
+    },
+    /// It is too short for a whole stamp: the packet itself from its IP header on.
+    Short {
+        /// Its length.
+        length: u8,
+        /// It, and nothing behind.
+        bytes: [u8; SHORT],
+    },
+}
+
+/// The longest packet that has no room for a whole stamp: IPv6 and TCP with all options, and 23 octets.
+pub const SHORT: usize = 40 + 60 + 23;
+
 /// What was written: packets, and bytes of Ethernet frames without the check sequence.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Volume {
@@ -102,6 +137,8 @@ pub struct Generator {
     population: Arc<Population>,
     sources: Vec<Source>,
     order: BinaryHeap<Reverse<(Time, u32)>>,
+    /// When each source is next; entries of the order that say otherwise are old.
+    scheduled: Vec<Option<Time>>,
     pending: Option<Pending>,
     turns: Vec<u32>,
     tunnels: Vec<Tunnel>,
@@ -154,7 +191,9 @@ impl Generator {
         let turns = vec![0; sources.len()];
         let mut generator = Self {
             population: network.population,
-            order: BinaryHeap::with_capacity(sources.len()),
+            // A stateful replay is scheduled anew by what arrives, and its old entries stay for a while.
+            order: BinaryHeap::with_capacity(16 * sources.len()),
+            scheduled: vec![None; sources.len()],
             sources,
             pending: None,
             turns,
@@ -217,6 +256,47 @@ impl Generator {
         length
     }
 
+    /// Groups whose traces wait for what arrives.
+    #[must_use]
+    pub fn waiting_groups(&self) -> Vec<usize> {
+        let waits = |source: &&Source| matches!(&source.traffic, Traffic::Trace(replay) if replay.is_stateful());
+        self.sources.iter().filter(waits).map(|source| source.group).collect()
+    }
+
+    /// Says that a packet of a trace came out of the UPF, for which others may wait.
+    pub fn arrived(&mut self, now: Time, came: &Came) {
+        for number in 0..self.sources.len() {
+            let Source { group, traffic: Traffic::Trace(replay) } = &mut self.sources[number] else { continue };
+            if *group != usize::from(came.group) {
+                continue;
+            }
+            let found = match &came.what {
+                CameWhat::Stamped { instance, packet } => Some((*instance, *packet)),
+                CameWhat::Short { length, bytes } => {
+                    replay.recognise(came.direction, came.ue, bytes.get(..usize::from(*length)).unwrap_or_default())
+                }
+            };
+            if let Some((instance, packet)) = found {
+                replay.received(now, instance, packet);
+                self.schedule(number as u32);
+            }
+        }
+    }
+
+    /// What waiting did: packets that waited, and those sent without what they waited for.
+    #[must_use]
+    pub fn waits(&self) -> Waits {
+        let mut sum = Waits::default();
+        for source in &self.sources {
+            if let Traffic::Trace(replay) = &source.traffic {
+                let waits = replay.waits();
+                sum.waited += waits.waited;
+                sum.timed_out += waits.timed_out;
+            }
+        }
+        sum
+    }
+
     /// How many groups there are.
     #[must_use]
     pub fn groups(&self) -> usize {
@@ -240,7 +320,7 @@ impl Generator {
     pub fn drain(&mut self) -> Vec<[u64; 2]> {
         let mut left = vec![[0; 2]; self.population.groups().len()];
         while let Some(due) = self.due(Time::MAX) {
-            left[due.group][index(due.direction)] += 1;
+            left[due.group][index(due.direction)] += u64::from(due.at < self.until);
             self.pending = None;
         }
         left
@@ -282,18 +362,21 @@ impl Generator {
                 return None;
             }
             self.order.pop();
-            let pending = self.take(at, source);
+            self.scheduled[source as usize] = None;
+            let pending = self.take(now, at, source);
             self.schedule(source);
-            if pending.is_some() {
+            // A stateful replay may have nothing at its time, as it goes on waiting.
+            if pending.is_some() || self.scheduled[source as usize] == Some(at) {
                 return pending;
             }
         }
     }
 
-    fn take(&mut self, at: Time, number: u32) -> Option<Pending> {
+    fn take(&mut self, now: Time, at: Time, number: u32) -> Option<Pending> {
         let Source { group, traffic } = &mut self.sources[number as usize];
         let group = *group;
         let members = &self.population.groups()[group];
+        let mut at = at;
         let (flow, session, direction, what, length) = match traffic {
             Traffic::Model { direction, sizes, random, in_turn, flows, .. } => {
                 let turn = &mut self.turns[number as usize];
@@ -307,7 +390,8 @@ impl Generator {
                 (flow, session, *direction, What::User(User { source, destination, length }), length)
             }
             Traffic::Trace(replay) => {
-                let item = replay.next(at)?;
+                let item = replay.next(now)?;
+                at = item.due;
                 let length = replay.trace().packet(item.index as usize).length as usize;
                 (item.instance, item.ue, item.direction, What::Item(item), length)
             }
@@ -323,12 +407,21 @@ impl Generator {
 
     /// Enters when a source's next packet is.
     fn schedule(&mut self, source: u32) {
-        let next = match &mut self.sources[source as usize].traffic {
-            Traffic::Model { arrivals, .. } => arrivals.next(),
-            Traffic::Trace(replay) => replay.next_due(),
+        // What a stateful replay waits for may come before the end, also where waiting would end after it.
+        let (next, waits) = match &mut self.sources[source as usize].traffic {
+            Traffic::Model { arrivals, .. } => (arrivals.next(), false),
+            Traffic::Trace(replay) => (replay.next_due(), replay.is_stateful()),
         };
-        if let Some(at) = next.filter(|at| *at < self.until) {
-            self.order.push(Reverse((at, source)));
+        let next = next.filter(|at| waits || *at < self.until);
+        if next != self.scheduled[source as usize] {
+            self.scheduled[source as usize] = next;
+            self.order.extend(next.map(|at| Reverse((at, source))));
+        }
+        // The first entry always holds.
+        while let Some(Reverse((at, source))) = self.order.peek()
+            && self.scheduled[*source as usize] != Some(*at)
+        {
+            self.order.pop();
         }
     }
 }

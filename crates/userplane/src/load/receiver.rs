@@ -78,6 +78,10 @@ pub enum Heard {
 pub struct UserPacket {
     /// Its group.
     pub group: usize,
+    /// Number of its UE in the group.
+    pub ue: u32,
+    /// Where the user's IP packet begins and ends in the frame.
+    pub at: (usize, usize),
     /// How long it was on its way, if it says when it was sent.
     pub latency: Option<Span>,
     /// Its flow and what its number says, if it has one.
@@ -100,7 +104,7 @@ impl Receiver {
         match self.direction {
             Direction::Uplink => {
                 let packet = frame.get(headers.network..).unwrap_or_default();
-                let user = self.user(now, frame.len(), packet, headers.ethertype, None);
+                let user = self.user(now, frame, packet, headers.ethertype, None);
                 user.map_or_else(|| self.foreign(&headers), Heard::User)
             }
             Direction::Downlink => self.tunnel(now, frame, &headers),
@@ -111,6 +115,12 @@ impl Receiver {
     #[must_use]
     pub fn groups(&self) -> &[Inward] {
         &self.groups
+    }
+
+    /// The first flow of a group.
+    #[must_use]
+    pub fn first_flow(&self, group: usize) -> u32 {
+        self.population.flows_of(group).start
     }
 
     /// What else came in.
@@ -145,7 +155,7 @@ impl Receiver {
                     ethertype::IPV4
                 };
                 let teid = Some(message.teid);
-                match self.user(now, frame.len(), message.payload, kind, teid) {
+                match self.user(now, frame, message.payload, kind, teid) {
                     Some(user) => Heard::User(user),
                     None => {
                         self.others.foreign += 1;
@@ -175,7 +185,7 @@ impl Receiver {
     }
 
     /// Counts a user's packet; `None` if it is of no UE of the load.
-    fn user(&mut self, now: Time, length: usize, packet: &[u8], kind: u16, teid: Option<u32>) -> Option<UserPacket> {
+    fn user(&mut self, now: Time, frame: &[u8], packet: &[u8], kind: u16, teid: Option<u32>) -> Option<UserPacket> {
         let headers = Headers::of_network(kind, packet);
         let ip = headers.ip?;
         let ue = if self.direction == Direction::Uplink { ip.source } else { ip.destination };
@@ -183,13 +193,16 @@ impl Receiver {
         if teid.is_some_and(|teid| teid != self.population.groups()[group].start_teid + session) {
             self.others.misrouted += 1;
         }
+        // The packet is a part of the frame.
+        let begin = packet.as_ptr().addr() - frame.as_ptr().addr();
+        let at = (begin, begin + headers.network_len);
         let counts = &mut self.groups[group];
-        counts.volume.add(length);
+        counts.volume.add(frame.len());
         let room = payload(packet, &headers).unwrap_or_default();
         let found = Stamp::read(room, self.mark);
         let Some(found) = found else {
             self.others.unstamped += u64::from(room.len() >= 8);
-            return Some(UserPacket { group, latency: None, arrival: None, packet: None });
+            return Some(UserPacket { group, ue: session, at, latency: None, arrival: None, packet: None });
         };
         // A time that lies ahead was never ours.
         let latency = (found.sent <= now).then(|| now.since(found.sent));
@@ -208,7 +221,7 @@ impl Receiver {
             Some((_, Arrival::Stale)) => counts.stale += 1,
             Some((_, Arrival::Unknown)) | None => {}
         }
-        Some(UserPacket { group, latency, arrival, packet: found.packet })
+        Some(UserPacket { group, ue: session, at, latency, arrival, packet: found.packet })
     }
 }
 

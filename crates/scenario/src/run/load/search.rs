@@ -67,6 +67,8 @@ pub struct Best {
 
 /// The search ends when the rates that pass and fail are this close: 2 %.
 const CLOSE: f64 = 0.02;
+/// A trial whose rate the sender did not keep is run again, so often in all.
+const MOST_ATTEMPTS: u32 = 3;
 /// The highest rate that is tried.
 const FASTEST: u64 = 20_000_000;
 /// The lowest.
@@ -95,7 +97,9 @@ pub(super) fn run(
         for &flows in &search.flows {
             let mut trial = |rate: u64, tell: &mut dyn FnMut(LoadNews<'_>)| -> Result<Option<Trial>, LoadError> {
                 let mut worst: Option<Trial> = None;
-                for repeat in 0..search.repeats.max(1) {
+                let (mut repeat, mut attempts) = (0, 0);
+                while repeat < search.repeats.max(1) {
+                    attempts += 1;
                     let sources = directions.iter().map(|direction| {
                         let model = Model::Steady { rate: PacketRate::per_second(rate) };
                         let random = || Random::stream(rig.plan.seed, &format!("search/{rate}/{repeat}/{direction:?}"));
@@ -129,6 +133,11 @@ pub(super) fn run(
                         passed: kept && loss <= search.loss,
                     };
                     tell(LoadNews::Trial(&done));
+                    // A stall of the machine spoils a trial; one that is too slow spoils it again.
+                    if !done.kept && attempts < repeat + MOST_ATTEMPTS {
+                        continue;
+                    }
+                    repeat += 1;
                     let failed = !done.passed;
                     if failed || worst.as_ref().is_none_or(|worst| done.loss >= worst.loss) {
                         worst = Some(done);

@@ -12,6 +12,7 @@ use userplane::control::{
     SessionSpec, Usage,
 };
 use userplane::load::{Population, Tunnel};
+use wire::gtpu::Qfi;
 use wire::pfcp::value::{Addresses, BitRates, FTeid, GateStatus, NodeId, NtpTime, SdfFilter, Text, Volumes};
 use wire::pfcp::{ApplyActionForm, Encoding, NetworkInstanceForm};
 
@@ -182,17 +183,19 @@ impl Sessions {
         true
     }
 
-    /// Where each session's uplink goes.
-    pub(super) fn tunnels(&self) -> impl Iterator<Item = (u32, IpAddr)> + '_ {
-        self.tunnels.iter().flatten().copied()
+    /// Where the uplink of each session goes: its number, TEID and address.
+    pub(super) fn tunnels(&self) -> impl Iterator<Item = (u32, u32, IpAddr)> + '_ {
+        (0u32..)
+            .zip(&self.tunnels)
+            .filter_map(|(session, tunnel)| tunnel.map(|(teid, address)| (session, teid, address)))
     }
 
     /// Sessions whose tunnel changed since this was asked last, with the new one.
-    pub(super) fn changes(&mut self, endpoints: &[IpAddr]) -> Vec<(u32, Tunnel)> {
+    pub(super) fn changes(&mut self, endpoints: &[(IpAddr, Qfi)], qfi: impl Fn(u32) -> Qfi) -> Vec<(u32, Tunnel)> {
         let changed = std::mem::take(&mut self.changed);
         let tunnel = |session: u32| {
             let (teid, address) = self.tunnels[session as usize]?;
-            let endpoint = endpoints.iter().position(|endpoint| *endpoint == address)?;
+            let endpoint = endpoints.iter().position(|endpoint| *endpoint == (address, qfi(session)))?;
             Some((session, Tunnel { teid, endpoint: endpoint as u16 }))
         };
         changed.into_iter().filter_map(tunnel).collect()

@@ -102,6 +102,12 @@ pub struct Machine {
     pub dropped: [Option<u64>; 2],
     /// Frames left out of the capture.
     pub uncaptured: u64,
+    /// Packets of stateful traces that waited beyond their time for one they answer.
+    pub waited: u64,
+    /// Of these, packets sent without it as it did not come in time.
+    pub timed_out: u64,
+    /// Packets that came and of which stateful traces could not be told.
+    pub untold: u64,
 }
 
 pub(super) fn of(
@@ -131,6 +137,9 @@ pub(super) fn of(
         unwritable: sent.unwritable,
         dropped: passage.heard.each_ref().map(|heard| heard.dropped),
         uncaptured: passage.captured.map_or(0, |written| written.overflowed + written.beyond_limit),
+        waited: sent.waits.waited,
+        timed_out: sent.waits.timed_out,
+        untold: passage.heard.iter().map(|heard| heard.untold).sum(),
     };
     let mut others: Vec<(&'static str, u64)> = Vec::new();
     for heard in &passage.heard {
@@ -282,6 +291,9 @@ impl LoadSummary {
             (machine.unwritable, "packets were too long to send"),
             (dropped, "frames were dropped by the kernel before they were received: figures of loss are too high"),
             (machine.uncaptured, "frames are missing in the capture"),
+            (machine.waited, "packets waited for one they answer"),
+            (machine.timed_out, "packets were sent without the one they answer, which did not come in time"),
+            (machine.untold, "packets came that waiting ones could not be told of: too many at once"),
         ] {
             if number > 0 {
                 lines.push(format!("{} {what}", count(number)));

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver as Inbox, Sender as Outbox};
+use std::sync::mpsc::{Receiver as Inbox, Sender as Outbox, SyncSender};
 
 use engine::{Span, Time};
 use hdrhistogram::Histogram;
@@ -11,7 +11,10 @@ use netio::capture::{Direction as Flows, Tap};
 use netio::clock::Epoch;
 use netio::pacer::{Account, Options, Pacer};
 use netio::packet_io::{Receive, Transmit};
-use userplane::load::{self, Direction, Generator, Receiver, Tunnel, Volume, answer, index};
+use traffic::replay::Waits;
+use userplane::load::{
+    self, Came, CameWhat, Direction, Generator, Receiver, SHORT, Tunnel, UserPacket, Volume, answer, index,
+};
 use userplane::neighbours::Neighbours;
 use wire::Headers;
 
@@ -19,6 +22,8 @@ use wire::Headers;
 const BURST: usize = 32;
 /// Frames taken from a ring at a time.
 const BATCH: usize = 256;
+/// How often what came out of the UPF is looked for, if traces wait for it.
+const GLANCE: Span = Span::from_micros(20);
 /// The longest a receiver sleeps, so that its samples are not late.
 const NAP: Span = Span::from_millis(5);
 /// How long after a sample's end frames of its time may still come to be read.
@@ -80,6 +85,8 @@ pub(super) struct Sender {
     pub(super) stop: Arc<AtomicBool>,
     pub(super) rows: Outbox<Row>,
     pub(super) tunnels: Inbox<(u32, Tunnel)>,
+    /// What came out of the UPF, if traces wait for that.
+    pub(super) came: Option<Inbox<Came>>,
     pub(super) tap: Option<Tap>,
 }
 
@@ -96,6 +103,8 @@ pub(super) struct Sent {
     pub(super) full: u64,
     /// When the last packet left.
     pub(super) last: Time,
+    /// What waiting did to stateful traces.
+    pub(super) waits: Waits,
 }
 
 impl Sender {
@@ -110,8 +119,20 @@ impl Sender {
             if self.stop.load(Ordering::Relaxed) {
                 break;
             }
-            // Samples end while nothing is sent too.
-            let now = pacer.wait(due.min(sample_end));
+            // Samples end while nothing is sent too; and what waits is let go as soon as it may.
+            let mut now = pacer.now();
+            let until = due.min(sample_end);
+            match &self.came {
+                None => now = pacer.wait(until),
+                Some(came) => {
+                    if now < until {
+                        now = pacer.wait(until.min(now + GLANCE));
+                    }
+                    for came in came.try_iter() {
+                        self.generator.arrived(now, &came);
+                    }
+                }
+            }
             while now >= sample_end {
                 for (session, tunnel) in self.tunnels.try_iter() {
                     self.generator.retunnel(session, tunnel);
@@ -169,7 +190,8 @@ impl Sender {
         let stopped = self.stop.load(Ordering::Relaxed);
         let unsent = if stopped { vec![[0; 2]; groups.len()] } else { self.generator.drain() };
         let (unwritable, pacing) = (self.generator.unwritable(), pacer.account().clone());
-        Ok((Sent { groups, unsent, unwritable, lateness, pacing, full, last }, self.ports))
+        let waits = self.generator.waits();
+        Ok((Sent { groups, unsent, unwritable, lateness, pacing, full, last, waits }, self.ports))
     }
 }
 
@@ -183,6 +205,8 @@ pub(super) struct Listener {
     pub(super) grid: Grid,
     pub(super) stop: Arc<AtomicBool>,
     pub(super) rows: Outbox<Row>,
+    /// Where to tell what came, and of which groups it is wanted.
+    pub(super) came: Option<(SyncSender<Came>, Vec<usize>)>,
     pub(super) tap: Option<Tap>,
 }
 
@@ -201,6 +225,8 @@ pub(super) struct Heard {
     /// Frames the kernel dropped since the ring was full.
     pub(super) dropped: Option<u64>,
     pub(super) malformed: u64,
+    /// Packets of stateful traces that could not be told of, as the sender had too many to look at.
+    pub(super) untold: u64,
 }
 
 impl Listener {
@@ -208,12 +234,12 @@ impl Listener {
     pub(super) fn run(mut self) -> (Heard, Ears) {
         let mut latencies = vec![measure::delay_histogram(); self.groups];
         let mut sums = vec![Arrived::default(); self.groups];
-        let (mut sample, mut malformed) = (0, 0);
+        let (mut sample, mut malformed, mut untold) = (0, 0, 0);
         let mut sample_end = self.grid.end(0);
         // The other side of the UPF than where the packets went in.
         let side = 1 - index(self.direction) as u16;
         while !self.stop.load(Ordering::Relaxed) {
-            let Self { receiver, ears, epoch, rows, tap, grid, direction, .. } = &mut self;
+            let Self { receiver, ears, epoch, rows, tap, grid, direction, came, .. } = &mut self;
             let Ears { receive, answers, neighbours } = ears;
             let received = receive.receive(BATCH, |frame, at| {
                 let now = epoch.time_at(at);
@@ -227,6 +253,11 @@ impl Listener {
                 }
                 match receiver.receive(now, frame) {
                     load::Heard::User(user) => {
+                        if let Some((outbox, groups)) = came
+                            && groups.contains(&user.group)
+                        {
+                            untold += u64::from(outbox.try_send(told(*direction, &user, receiver, frame)).is_err());
+                        }
                         let sum = &mut sums[user.group];
                         sum.volume.add(frame.len());
                         if let Some(latency) = user.latency {
@@ -260,8 +291,25 @@ impl Listener {
         }
         let _ = self.rows.send(Row::In { direction: self.direction, groups: close(&mut sums) });
         let dropped = self.ears.receive.kernel_drops().ok();
-        (Heard { receiver: self.receiver, latencies, dropped, malformed }, self.ears)
+        (Heard { receiver: self.receiver, latencies, dropped, malformed, untold }, self.ears)
     }
+}
+
+/// What the sender is told of a packet that came.
+fn told(direction: Direction, user: &UserPacket, receiver: &Receiver, frame: &[u8]) -> Came {
+    let what = match (user.packet, user.arrival) {
+        (Some(packet), Some((flow, _))) => {
+            CameWhat::Stamped { instance: flow.wrapping_sub(receiver.first_flow(user.group)), packet }
+        }
+        _ => {
+            let mut bytes = [0; SHORT];
+            let packet = frame.get(user.at.0..user.at.1).unwrap_or_default();
+            let length = packet.len().min(SHORT);
+            bytes[..length].copy_from_slice(&packet[..length]);
+            CameWhat::Short { length: length as u8, bytes }
+        }
+    };
+    Came { group: user.group as u16, direction, ue: user.ue, what }
 }
 
 /// The sums so far; the largest of the sample begins anew.
