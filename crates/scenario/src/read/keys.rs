@@ -55,7 +55,7 @@ pub fn reference() -> String {
     in_markdown(CHAPTERS)
 }
 
-/// The tables of keys of load files, as [`reference`].
+/// The tables of keys of load files, as [`reference()`].
 #[must_use]
 pub fn load_reference() -> String {
     in_markdown(&[
