@@ -160,7 +160,7 @@ fn the_adapters_configuration_is_shown_as_it_is() {
     let page = fs::read_to_string(root().join("docs/guide/src/adapter.md")).unwrap();
     let [shown] = &blocks(&page, "yaml,adapter")[..] else { panic!("one configuration is shown") };
     let shown = scenario::parse_adapter_config("adapter.md", shown).unwrap_or_else(|error| panic!("{error}"));
-    assert_eq!(shown.rules.len(), 3);
+    assert_eq!(shown.rules.len(), 5);
     assert_eq!(adapter::AdapterConfig { rules: Vec::new(), ..shown }, adapter::AdapterConfig::default());
     // What the defaults write is all there is to write.
     let keys = serde_json::to_value(adapter::AdapterConfig::default()).unwrap();

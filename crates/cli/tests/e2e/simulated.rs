@@ -155,7 +155,7 @@ fn voice_calls_and_packet_pairs_in_virtual_time() {
         "name: talk\nseed: 3\nip: 6\nsites: [near, far]\nlinks: {line: {ends: [near, far], rate: 7680bit/s}}\n\
          traffic:\n  melp: {from: near, to: far, voice: melp-1200}\n  \
          call: {from: near, to: far, call: {voice: melp-1200, hold: 20s, pause: 10s, compact: true, both-ways: true}}\n  \
-         pairs: {from: near, to: far, pairs: {}}\n  file: {from: near, to: far, tcp: {transfer: 10KiB}}\n\
+         pairs: {from: near, to: far, pairs: {every: 5500ms}}\n  file: {from: near, to: far, tcp: {transfer: 10KiB}}\n\
          sweep: {traffic: [melp, call, pairs, file, [pairs, melp]]}\nmeasure: {duration: 132s, interval: 12s}\n",
     );
     succeed(&mut narrows(&place, ["run", "scenario.yaml", "--virtual", "--out", "out"]));
