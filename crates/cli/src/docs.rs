@@ -118,7 +118,7 @@ fn commands_mean_what_the_program_takes() {
 /// A file that we ship can be named; `FILE` and the like stand for the reader's own.
 fn decodes(place: &str, scenario: &Scenario) {
     let file = root().join(&scenario.file);
-    let options = Options { quick: scenario.quick, set: scenario.set.clone(), seed: 1 };
+    let options = Options { quick: scenario.quick, set: scenario.set.clone(), seed: 1, ..Options::default() };
     if let Err(error) = scenario::load(&file, &options) {
         panic!("{place}\n{error}");
     }

@@ -64,7 +64,7 @@ pub(crate) fn man(dir: &Path) -> u8 {
 
 /// Reads a scenario; `seed` is used if the file names none.
 pub(crate) fn load(options: &Scenario, seed: u64) -> Result<scenario::plan::Plan, ScenarioError> {
-    let read = scenario::Options { quick: options.quick, set: options.set.clone(), seed };
+    let read = scenario::Options { quick: options.quick, set: options.set.clone(), seed, ..Default::default() };
     scenario::load(&options.file, &read)
 }
 

@@ -28,8 +28,8 @@ pub use metric::{Metric, Unit};
 pub use observation::{Observation, Snapshot, delay_histogram};
 pub use outline::{Difference, Outline, OutlineCell, OutlineFlow, SCHEMA, plan_differences};
 pub use record::{
-    CallsRecord, CaptureRecord, CellRecord, Discarded, FlowRecord, Health, Interval, LATENESS, Name, PacketCounts,
-    PacketPoint, PairsRecord, PipeRecord, Quantiles, SERIES_LIMIT, VoiceRecord,
+    CallsRecord, CaptureRecord, CellRecord, Discarded, FlowRecord, Health, Interval, LATENESS, LoadRecord, Name,
+    PacketCounts, PacketPoint, PairsRecord, PipeRecord, Quantiles, SERIES_LIMIT, VoiceRecord,
 };
 pub use recorder::{Recorder, write_whole};
 pub use recording::Recording;

@@ -59,6 +59,14 @@ pub enum Metric {
     CallSuccess,
     /// Time from the start of a transfer to its last byte (TCP).
     TransferTime,
+    /// Packets the receiver got in a second (loads).
+    PacketRate,
+    /// Median of the intervals' mean delays (loads).
+    SampleDelay,
+    /// Most packets sent in an interval (loads).
+    PeakSent,
+    /// Most packets received in an interval (loads).
+    PeakReceived,
     /// Difference of the arrivals of a pair's packets (packet pairs; each by itself).
     Separation,
     /// Rate that a pair by itself would tell: its size over its separation.
@@ -80,7 +88,7 @@ pub enum Unit {
 
 impl Metric {
     /// Every metric, in the order of documentation.
-    pub const ALL: [Self; 27] = [
+    pub const ALL: [Self; 31] = [
         Self::Goodput,
         Self::Share,
         Self::Loss,
@@ -106,6 +114,10 @@ impl Metric {
         Self::SetupTime,
         Self::CallSuccess,
         Self::TransferTime,
+        Self::PacketRate,
+        Self::SampleDelay,
+        Self::PeakSent,
+        Self::PeakReceived,
         Self::Separation,
         Self::SizeRate,
     ];
@@ -141,6 +153,10 @@ impl Metric {
             Self::SetupTime => "setup-time",
             Self::CallSuccess => "call-success",
             Self::TransferTime => "transfer-time",
+            Self::PacketRate => "packet-rate",
+            Self::SampleDelay => "sample-delay",
+            Self::PeakSent => "peak-sent",
+            Self::PeakReceived => "peak-received",
         }
     }
 
@@ -176,6 +192,10 @@ impl Metric {
             Self::SetupTime => "setup_p50_s",
             Self::CallSuccess => "call_success_ratio",
             Self::TransferTime => "transfer_s",
+            Self::PacketRate => "packets_s",
+            Self::SampleDelay => "sample_delay_s",
+            Self::PeakSent => "peak_sent_packets",
+            Self::PeakReceived => "peak_received_packets",
         }
     }
 
@@ -199,11 +219,19 @@ impl Metric {
             | Self::JitterP99
             | Self::SetupTime
             | Self::TransferTime
+            | Self::SampleDelay
             | Self::RealTimeDelayP99
             | Self::QueueDelayP50
             | Self::GapP50
             | Self::Separation => Unit::Second,
-            Self::Retransmits | Self::Rating | Self::Overdue | Self::Refused | Self::Header => Unit::Count,
+            Self::Retransmits
+            | Self::Rating
+            | Self::Overdue
+            | Self::Refused
+            | Self::Header
+            | Self::PacketRate
+            | Self::PeakSent
+            | Self::PeakReceived => Unit::Count,
         }
     }
 
@@ -229,6 +257,10 @@ impl Metric {
                 flow.calls.as_ref().filter(|calls| calls.tried > 0).map(|c| c.established as f64 / c.tried as f64)
             }
             Self::TransferTime => flow.transfer_s,
+            Self::PacketRate => flow.load.as_ref().map(|load| load.packets_s),
+            Self::SampleDelay => flow.load.as_ref()?.sample_delay_s,
+            Self::PeakSent => flow.load.as_ref().map(|load| load.peak_sent as f64),
+            Self::PeakReceived => flow.load.as_ref().map(|load| load.peak_received as f64),
             Self::LineUse => adapter()?.line_use(),
             Self::Efficiency => adapter()?.efficiency(),
             Self::DataShare => adapter()?.data_share(),

@@ -3,7 +3,9 @@
 use engine::{Span, Time};
 use hdrhistogram::Histogram;
 
-use crate::{CallsRecord, FlowRecord, Interval, PacketCounts, PacketPoint, PairsRecord, Quantiles, VoiceRecord};
+use crate::{
+    CallsRecord, FlowRecord, Interval, LoadRecord, PacketCounts, PacketPoint, PairsRecord, Quantiles, VoiceRecord,
+};
 
 /// A flow as an executor saw it: counters at the bounds of its intervals, and every delay.
 #[derive(Clone, Debug)]
@@ -24,6 +26,8 @@ pub struct Observation {
     pub pairs: Option<PairsRecord>,
     /// What became of its calls.
     pub calls: Option<CallsRecord>,
+    /// What is told of a load on a UPF alone.
+    pub load: Option<LoadRecord>,
     /// How long its transfer took, if it came to its end.
     pub transfer: Option<Span>,
     /// Single packets.
@@ -75,6 +79,7 @@ impl Observation {
             voice: None,
             pairs: None,
             calls: None,
+            load: None,
             transfer: None,
             series: Vec::new(),
             error: None,
@@ -101,6 +106,7 @@ impl Observation {
             voice: self.voice,
             pairs: self.pairs,
             calls: self.calls,
+            load: self.load,
             transfer_s: self.transfer.map(Span::as_secs_f64),
             series: self.series,
             intervals: self.snapshots.windows(2).map(|pair| pair[0].interval_to(&pair[1], first.at)).collect(),

@@ -64,7 +64,7 @@ pub struct FlowRecord {
     pub from: String,
     /// Site it is sent to.
     pub to: String,
-    /// `tcp`, `udp`, `ping`, `voice`, `pairs`, `call` or `quic`.
+    /// `tcp`, `udp`, `ping`, `voice`, `pairs`, `call`, `quic` or `gtp-u`.
     pub protocol: Name,
     /// What sent it: `own`, `iperf3`, `smoltcp`, `quinn`.
     pub engine: Name,
@@ -98,6 +98,8 @@ pub struct FlowRecord {
     pub calls: Option<CallsRecord>,
     /// Seconds from the start of a transfer to its last byte at the receiver, if it came to its end.
     pub transfer_s: Option<f64>,
+    /// What is told of a load on a UPF alone.
+    pub load: Option<LoadRecord>,
     /// The measured time in intervals.
     pub intervals: Vec<Interval>,
     /// Single packets in order of number: the first [`SERIES_LIMIT`] of the measured time, of flows
@@ -156,6 +158,19 @@ pub struct CallsRecord {
     pub setup_p50_s: Option<f64>,
     /// Longest.
     pub setup_max_s: Option<f64>,
+}
+
+/// A load on a UPF.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct LoadRecord {
+    /// Packets that came back in a second.
+    pub packets_s: f64,
+    /// Median of the intervals' mean delays, in seconds.
+    pub sample_delay_s: Option<f64>,
+    /// Most packets sent in an interval.
+    pub peak_sent: u64,
+    /// Most packets that came back in an interval.
+    pub peak_received: u64,
 }
 
 /// A packet of a flow.

@@ -84,7 +84,7 @@ fn figure_table(out: &mut String, width: usize, figure: &Figure, analysis: &Anal
 
 /// The metrics a run without figures is shown by.
 fn plain_table(out: &mut String, width: usize, analysis: &Analysis) {
-    const SHOWN: [Metric; 11] = [
+    const SHOWN: [Metric; 13] = [
         Metric::Goodput,
         Metric::Share,
         Metric::Loss,
@@ -96,6 +96,8 @@ fn plain_table(out: &mut String, width: usize, analysis: &Analysis) {
         Metric::PairRate,
         Metric::SetupTime,
         Metric::TransferTime,
+        Metric::PacketRate,
+        Metric::SampleDelay,
     ];
     let measured = |metric: &Metric| analysis.groups.iter().any(|g| g.median(*metric).is_some());
     let metrics: Vec<Metric> = SHOWN.into_iter().filter(measured).collect();

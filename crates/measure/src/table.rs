@@ -17,7 +17,7 @@ use engine::Span;
 use crate::event::Rows;
 use crate::outline::written;
 use crate::{
-    AdapterRecord, CallsRecord, CellRecord, Discarded, FlowRecord, Health, Interval, Metric, Name, Outline,
+    AdapterRecord, CallsRecord, CellRecord, Discarded, FlowRecord, Health, Interval, LoadRecord, Metric, Name, Outline,
     PacketCounts, PacketPoint, PairsRecord, PipeRecord, Quantiles, RecordError, Scalar, VoiceRecord,
 };
 
@@ -123,6 +123,10 @@ fn cell_line(cell: &CellRecord, flow: &FlowRecord) -> Line {
         .calls(flow.calls.as_ref())
         .maybe(Metric::CallSuccess.column(), Metric::CallSuccess.of(cell, flow))
         .maybe(Metric::TransferTime.column(), flow.transfer_s)
+        .maybe(Metric::PacketRate.column(), flow.load.as_ref().map(|load| load.packets_s))
+        .maybe(Metric::SampleDelay.column(), flow.load.as_ref().and_then(|load| load.sample_delay_s))
+        .maybe(Metric::PeakSent.column(), flow.load.as_ref().map(|load| load.peak_sent))
+        .maybe(Metric::PeakReceived.column(), flow.load.as_ref().map(|load| load.peak_received))
         .maybe(Metric::PairAgreement.column(), Metric::PairAgreement.of(cell, flow))
         .put("link_offered_packets", cell.pipes.iter().map(|p| p.offered_packets).sum::<u64>())
         .put("link_dropped_packets", cell.pipes.iter().map(PipeRecord::dropped_packets).sum::<u64>())
@@ -488,6 +492,16 @@ impl Row<'_> {
         }))
     }
 
+    fn load(&self) -> Result<Option<LoadRecord>, RecordError> {
+        let Some(packets_s) = self.added(Metric::PacketRate.column())? else { return Ok(None) };
+        Ok(Some(LoadRecord {
+            packets_s,
+            sample_delay_s: self.option(Metric::SampleDelay.column())?,
+            peak_sent: self.get(Metric::PeakSent.column())?,
+            peak_received: self.get(Metric::PeakReceived.column())?,
+        }))
+    }
+
     fn packets(&self) -> Result<Option<PacketCounts>, RecordError> {
         let Some(sent) = self.option("packets_sent")? else { return Ok(None) };
         Ok(Some(PacketCounts {
@@ -596,6 +610,7 @@ fn flow(row: &Row) -> Result<FlowRecord, RecordError> {
         pairs: row.pairs()?,
         calls: row.calls()?,
         transfer_s: row.added(Metric::TransferTime.column())?,
+        load: row.load()?,
         intervals: Vec::new(),
         series: Vec::new(),
         error: row.option("error")?,

@@ -10,9 +10,9 @@ use engine::Span;
 use hdrhistogram::Histogram;
 use measure::event::{Ended, Note, Session};
 use measure::{
-    AdapterRecord, Axis, CallsRecord, CellRecord, Discarded, Event, FlowRecord, Health, Interval, Metric, PacketCounts,
-    PacketPoint, PairsRecord, PipeRecord, Quantiles, RecordError, Recorder, Recording, SCHEMA, Scalar, Study,
-    VoiceRecord,
+    AdapterRecord, Axis, CallsRecord, CellRecord, Discarded, Event, FlowRecord, Health, Interval, LoadRecord, Metric,
+    PacketCounts, PacketPoint, PairsRecord, PipeRecord, Quantiles, RecordError, Recorder, Recording, SCHEMA, Scalar,
+    Study, VoiceRecord,
 };
 use serde_json::json;
 
@@ -99,6 +99,12 @@ fn cell(id: u32) -> CellRecord {
                 pairs: Some(PairsRecord { count: 22, rate_bit_s: 7287.0, ..PairsRecord::default() }),
                 calls: Some(CallsRecord { tried: 2, setup_p50_s: Some(0.5), ..CallsRecord::default() }),
                 transfer_s: Some(12.5),
+                load: Some(LoadRecord {
+                    packets_s: 100.5,
+                    sample_delay_s: Some(0.001),
+                    peak_sent: 12,
+                    peak_received: 11,
+                }),
                 series: vec![PacketPoint { number: 3, back: true, delay_s: Some(0.5), ..PacketPoint::default() }],
                 intervals: vec![Interval { packets: Some(packets), delay_s: Some(0.3), ..Interval::default() }; 2],
                 error: Some("refused,\nthen \"gone\"".into()),

@@ -214,6 +214,10 @@ pub(crate) fn name(metric: Metric) -> String {
         Metric::SetupTime => "Time to set up a call, median",
         Metric::CallSuccess => "Calls set up, of those tried",
         Metric::TransferTime => "Time of a transfer",
+        Metric::PacketRate => "Packets received a second",
+        Metric::SampleDelay => "Median of the samples' mean delays",
+        Metric::PeakSent => "Most packets sent in a sample",
+        Metric::PeakReceived => "Most packets received in a sample",
     }
     .to_string()
 }

@@ -1,5 +1,7 @@
 //! What `narrows load` does: a checked plan, read from a load file ([`crate::load_file`]).
 
+mod embedded;
+
 use std::net::IpAddr;
 use std::path::PathBuf;
 
@@ -9,6 +11,8 @@ use traffic::replay::{AddressRule, Filter, Instances, Spacing};
 use userplane::load::Population;
 use wire::gtpu::Qfi;
 use wire::pfcp::value::Name;
+
+pub use embedded::{Change, ChangeError, Embedded, Ways};
 
 /// A load on a UPF.
 #[derive(Clone, Debug)]

@@ -13,6 +13,8 @@ use traffic::pairs::PairsConfig;
 use traffic::sip::CallConfig;
 use traffic::{Frames, Talk, VoiceConfig};
 
+use crate::load::Embedded;
+
 /// What `run` does. Kept as `plan.json` with the results.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Plan {
@@ -97,6 +99,17 @@ pub struct Cell {
     pub interval: Span,
     /// Time the flows run before measuring begins.
     pub warmup: Span,
+}
+
+impl Cell {
+    /// The load on a UPF, if the cell is that.
+    #[must_use]
+    pub fn load(&self) -> Option<(&Flow, &Embedded)> {
+        self.flows.iter().find_map(|flow| match &flow.traffic {
+            Traffic::Load(load) => Some((flow, &**load)),
+            _ => None,
+        })
+    }
 }
 
 /// A link.
@@ -293,7 +306,7 @@ impl Flow {
             Traffic::Pairs(pairs) => vec![pairs.port],
             Traffic::Call(call) => vec![call.port, call.voice.port],
             Traffic::Quic(quic) => vec![quic.port],
-            Traffic::Tcp(_) | Traffic::Ping(_) => Vec::new(),
+            Traffic::Tcp(_) | Traffic::Ping(_) | Traffic::Load(_) => Vec::new(),
         }
     }
 }
@@ -316,6 +329,8 @@ pub enum Traffic {
     Call(Call),
     /// Video over QUIC.
     Quic(Quic),
+    /// A load on a UPF; nothing runs beside it.
+    Load(Box<Embedded>),
 }
 
 /// A TCP connection, limited as `iperf3 -b` limits it: a block is written whenever the average rate

@@ -8,6 +8,7 @@
 mod adapter;
 mod assign;
 mod decode;
+mod embedded;
 mod fields;
 mod file;
 mod flows;
@@ -27,6 +28,7 @@ mod voice;
 mod yaml;
 
 pub use adapter::{adapter_config, parse_adapter_config};
+pub(crate) use embedded::samples_per_second;
 pub use file::{FileError, Options, ReadFile, load, parse};
 pub use keys::{load_reference, reference};
 pub use load::{load_file, parse_load};

@@ -190,7 +190,13 @@ impl RunError {
         match self {
             Self::Record(error) => !matches!(error, RecordError::Io { .. }),
             Self::Simulation(_) => true,
-            Self::Cell(CellError::Iperf3(real::Iperf3Error::Missing)) => true,
+            Self::Cell(
+                CellError::Iperf3(real::Iperf3Error::Missing)
+                | CellError::NoCapture { .. }
+                | CellError::Embedded { .. }
+                | CellError::LinkedElsewhere,
+            ) => true,
+            Self::Cell(CellError::Load(error)) => error.is_bad_input(),
             Self::Cell(_) | Self::NoRoom { .. } => false,
         }
     }

@@ -18,7 +18,8 @@ fn read(name: &str) -> Result<String, FileError> {
 
 fn plan_with(text: &str, quick: bool, set: &[&str]) -> Plan {
     let set = set.iter().map(|option| (*option).to_owned()).collect();
-    parse("test.yaml", text, &read, &Options { quick, set, seed: 7 }).unwrap_or_else(|error| panic!("{error}"))
+    parse("test.yaml", text, &read, &Options { quick, set, seed: 7, ..Options::default() })
+        .unwrap_or_else(|error| panic!("{error}"))
 }
 
 fn plan(text: &str) -> Plan {

@@ -24,3 +24,4 @@ mod tools;
 mod trace;
 mod traces;
 mod upf;
+mod user_plane;

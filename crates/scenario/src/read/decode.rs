@@ -47,7 +47,7 @@ pub(crate) fn plan(
         }
     }
     let variants: Vec<&Variant> = [&as_written, &full].into_iter().chain(&quick).collect();
-    let traces = Traces::new(read);
+    let traces = Traces::new(read, &options.folder);
     let make = |variant: &Variant, quick: bool| -> Result<Plan, Noted> {
         let top = Fields::read(notes, &variant.root, &keys::SCENARIO)?;
         let name = |notes, node: &Node| {
@@ -154,11 +154,19 @@ impl Decoder<'_> {
         let path = self.path(&top);
         let measure = self.measure(variant, &top);
         let (sites, (path, adapters)) = (sites?, path?);
-        let links = top.need("links").and_then(|node| self.links(node, &sites, &path, adapters.as_ref()));
+        let links = match top.get("links") {
+            None if self.is_load(&root) => Ok(Vec::new()),
+            _ => top.need("links").and_then(|node| self.links(node, &sites, &path, adapters.as_ref())),
+        };
         let measure = measure?;
         let flows = top.need("traffic").and_then(|node| self.flows(node, &sites, &path, measure.0 + measure.2));
         let (links, flows) = (links?, flows?);
-        self.reachable(&top, &sites, &links, &flows)?;
+        let mut flows = flows;
+        if self.is_load(&root) {
+            self.load_fits(&top, &mut flows, &links, measure)?;
+        } else {
+            self.reachable(&top, &sites, &links, &flows)?;
+        }
         self.iperf3_limits(&top, &flows, measure)?;
         self.pairs_after(&top, &flows, measure.2)?;
         let (duration, interval, warmup) = measure;

@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::{self, Read};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::plan::Plan;
 use crate::read::decode;
@@ -17,6 +17,8 @@ pub struct Options {
     pub set: Vec<String>,
     /// Seed of the run if neither the file nor `set` gives one.
     pub seed: u64,
+    /// Where captures are looked for that a scenario's loads name: they are read when the run begins.
+    pub folder: PathBuf,
 }
 
 /// Reads the files a scenario names (traces, tables, timelines), by the name it gives them.
@@ -59,7 +61,8 @@ pub fn load(path: &Path, options: &Options) -> Result<Plan, ScenarioError> {
         notes.into_error()
     })?;
     let beside = path.parent().unwrap_or(Path::new(""));
-    parse(&shown, &text, &|name| read_beside(beside, name), options)
+    let options = Options { folder: beside.to_owned(), ..options.clone() };
+    parse(&shown, &text, &|name| read_beside(beside, name), &options)
 }
 
 /// As [`load`], of a text that is already read; `name` stands for it in messages.

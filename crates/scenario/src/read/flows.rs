@@ -179,7 +179,7 @@ impl Decoder<'_> {
             let choices: Vec<_> = SERVICES.iter().map(|service| (service.name, service.rate)).collect();
             fields::choice(notes, node, "service", &choices)
         })?;
-        let kinds = ["tcp", "udp", "ping", "voice", "call", "pairs", "quic"];
+        let kinds = ["tcp", "udp", "ping", "voice", "call", "pairs", "quic", "load"];
         let mut said = kinds.iter().filter_map(|kind| fields.entry(kind));
         let (first, second) = (said.next(), said.next());
         match (service, first, second) {
@@ -198,11 +198,16 @@ impl Decoder<'_> {
             (None, Some(entry), None) if entry.key == "quic" => {
                 self.quic(&entry.node, path, number, whole).map(Traffic::Quic)
             }
+            (None, Some(entry), None) if entry.key == "load" => {
+                self.load(&entry.node).map(|load| Traffic::Load(Box::new(load)))
+            }
             (None, Some(entry), None) => self.ping(&entry.node, path).map(Traffic::Ping),
             (None, None, _) => {
                 let problem = Problem::new(fields.at, "this traffic entry does not say what is sent");
                 Err(notes.note(
-                    problem.remedy("give one of `service`, `tcp`, `udp`, `ping`, `voice`, `call`, `pairs`, `quic`"),
+                    problem.remedy(
+                        "give one of `service`, `tcp`, `udp`, `ping`, `voice`, `call`, `pairs`, `quic`, `load`",
+                    ),
                 ))
             }
             (_, Some(entry), second) => {

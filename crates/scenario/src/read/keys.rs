@@ -6,7 +6,7 @@ mod load;
 
 pub(crate) use line::{BURSTS, CUT, FADES, LINE, LINE_WAY, RECEIVE};
 pub(crate) use load::{
-    CONTROL, GROUP_LOAD, INSTANCES, INTERFACE, LOAD, MBR, PACKET_SIZES, PFCP, REPORT, SESSION_GROUP,
+    CHANGE, CONTROL, EMBEDDED, GROUP_LOAD, INSTANCES, INTERFACE, LOAD, MBR, PACKET_SIZES, PFCP, REPORT, SESSION_GROUP,
 };
 
 /// The keys of one kind of mapping.
@@ -46,7 +46,10 @@ pub fn reference() -> String {
         ("Losses", &[&LOSS_MODEL, &GILBERT_ELLIOTT, &MARKOV4]),
         ("Queues", &[&QUEUE_FIELDS]),
         ("Paths", &[&PATH, &VXLAN]),
-        ("Traffic", &[&FLOW, &TCP, &UDP, &PING, &VOICE, &CODEC, &TALK, &CALL, &PAIRS, &SIZES, &QUIC]),
+        (
+            "Traffic",
+            &[&FLOW, &TCP, &UDP, &PING, &VOICE, &CODEC, &TALK, &CALL, &PAIRS, &SIZES, &QUIC, &EMBEDDED, &CHANGE],
+        ),
         ("Sweeps and measurement", &[&RANGE, &MEASURE]),
         ("Expectations", &[&EXPECT]),
         ("Figures", &[&FIGURE, &PANEL]),
@@ -100,7 +103,7 @@ pub(crate) static SCENARIO: Table = Table {
         key("seed", "7", "Seed of every random stream. Drawn and printed if absent."),
         key("ip", "6 or 4", "Version of the Internet Protocol under everything; 4 if absent."),
         key("sites", "[ship, shore]", "Names of the sites. Required."),
-        key("links", "{radio: {…}}", "Links by name. Required."),
+        key("links", "{radio: {…}}", "Links by name. Required, unless the traffic is a `load`."),
         key("paths", "{host: {mtu: 1440}}", "Paths by name; one called `host` with an MTU of 1500 if absent."),
         key("path", "host", "Which path is taken; needed if there are several and none is swept."),
         key("traffic", "{lidar: {…}}", "Traffic by name; all entries run together unless a sweep picks. Required."),
@@ -371,6 +374,7 @@ pub(crate) static FLOW: Table = Table {
             "{rate: 12Mbit/s}",
             "Video over QUIC, whose server is at the first site and whose player at the second.",
         ),
+        key("load", "{file: load.yaml, rate: 100000}", "A load on a UPF, as `narrows load` runs it; it runs alone."),
         key("start", "2s", "When it starts, from the start of the cell; at once if absent."),
         key("stop", "8s", "When it stops; at the end if absent."),
         key("dscp", "46", "Differentiated services code point of its packets; 0 if absent."),

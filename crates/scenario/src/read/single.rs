@@ -132,7 +132,7 @@ fn make(notes: &Notes, name: &str, profile: Option<&str>, changes: &[String]) ->
         paths.push((at, path));
     }
     let read = |file: &str| read_beside(FilePath::new(""), file);
-    let traces = Traces::new(&read);
+    let traces = Traces::new(&read, FilePath::new(""));
     let path = Path::host(IpVersion::V4);
     let link = Decoder { notes, traces: &traces }.link(name, &node, &sites, &path)?;
     Ok((link, paths))

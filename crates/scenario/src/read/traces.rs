@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use engine::Span;
 use link::{Empirical, LossTrace, Opportunities, Timeline};
@@ -9,18 +10,35 @@ use traffic::Frames;
 
 use crate::read::fields;
 use crate::read::file::ReadFile;
+use crate::read::load::parse_load;
 use crate::read::problem::{Noted, Notes, Problem};
 use crate::read::yaml::Node;
 
 /// Reads each file once, however many cells name it.
 pub(crate) struct Traces<'a> {
     read: ReadFile<'a>,
+    folder: &'a Path,
     texts: RefCell<BTreeMap<String, Result<String, String>>>,
 }
 
 impl<'a> Traces<'a> {
-    pub(crate) fn new(read: ReadFile<'a>) -> Self {
-        Self { read, texts: RefCell::default() }
+    /// `folder` is where captures are, which are read when they are played.
+    pub(crate) fn new(read: ReadFile<'a>, folder: &'a Path) -> Self {
+        Self { read, folder, texts: RefCell::default() }
+    }
+
+    /// Where captures are.
+    pub(crate) fn folder(&self) -> &Path {
+        self.folder
+    }
+
+    /// A load file: its name and what stands in it.
+    pub(crate) fn load_file(&self, notes: &Notes, node: &Node) -> Result<(String, String), Noted> {
+        let name = fields::text(notes, node)?;
+        self.parse(notes, node, "a load, as `narrows load` takes it", |text| {
+            let plan = parse_load(name, name, text, self.folder, 0).map_err(|error| error.to_string())?;
+            Ok(plan.source)
+        })
     }
 
     /// Bytes of all files read so far.

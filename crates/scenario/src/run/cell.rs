@@ -95,6 +95,7 @@ fn named(cell: &Cell, topology: &Topology, flow: &Flow, own_tcp: &'static str) -
         Traffic::Pairs(_) => ("pairs", own_tcp, None),
         Traffic::Call(call) => ("call", own_tcp, call.voice.rate()),
         Traffic::Quic(quic) => ("quic", "quinn", Some(quic.rate)),
+        Traffic::Load(_) => ("gtp-u", own_tcp, None),
     };
     FlowRecord {
         flow: flow.name.clone(),

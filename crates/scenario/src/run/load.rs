@@ -6,6 +6,7 @@
 //!  two receivers  what the UPF hands on, at N6 and N3, with the kernel's time stamps
 //! ```
 
+mod cell;
 mod network;
 mod results;
 mod search;
@@ -29,7 +30,7 @@ use netio::SetupError;
 use netio::capture::{Capture, Written};
 use netio::clock::Epoch;
 use netio::packet_io::Choice;
-use netio::site::Mac;
+use netio::site::{Mac, Namespace};
 use userplane::load::{
     Access, Core, Direction, DownlinkFrames, Generator, Network as Wires, Population, PopulationError, Receiver,
     Source, Tunnel, UplinkFrames,
@@ -45,6 +46,8 @@ use sessions::Sessions;
 use sources::{Material, Part};
 use threads::{Ears, Grid, Heard, Listener, Sender, Sent};
 
+pub(crate) use cell::{Measured, captures, run_cell};
+pub(crate) use network::Between;
 pub use search::{Best, Search, Trial as SearchTrial};
 pub use sessions::SessionAccount;
 pub use summary::{LoadSummary, Machine, Way};
@@ -99,6 +102,9 @@ pub enum LoadError {
         "packet sockets on {0} are not allowed; run narrows as root, or give it CAP_NET_RAW (`setcap cap_net_raw,cap_net_admin+ep`)"
     )]
     NotAllowed(String),
+    /// A link between us and the own UPF.
+    #[error("cannot put a link on the way to the UPF: {0}")]
+    Link(String),
     /// The own UPF did not start.
     #[error("the own UPF did not start: {0}")]
     OwnUpf(String),
@@ -236,6 +242,7 @@ struct Rig<'a> {
     next_hops: [Mac; 2],
     gnb: IpAddr,
     own: Option<network::OwnUpf>,
+    _between: Option<Namespace>,
 }
 
 /// One time of sending.
@@ -269,7 +276,7 @@ pub fn run_load(
         events.take(&news);
         tell(news);
     };
-    let mut rig = Rig::build(plan, &material, options.choice, &mut tell)?;
+    let mut rig = Rig::build(plan, &material, options.choice, None, &mut tell)?;
     let part = Part { start: Time::ZERO + LEAD, lasts: plan.duration };
     let passage = material.sources(plan, part).and_then(|sources| rig.send(sources, part, Some(&folder), &mut tell));
     let deleted = rig.end(&mut tell);
@@ -292,7 +299,7 @@ pub fn find_max(
     tell: &mut dyn FnMut(LoadNews<'_>),
 ) -> Result<Vec<Best>, LoadError> {
     let material = Material::read(plan, &mut |note| tell(LoadNews::Note(note)))?;
-    let mut rig = Rig::build(plan, &material, choice, tell)?;
+    let mut rig = Rig::build(plan, &material, choice, None, tell)?;
     let found = search::run(&mut rig, search, tell);
     rig.end(tell);
     found
@@ -330,9 +337,10 @@ impl<'a> Rig<'a> {
         plan: &'a LoadPlan,
         material: &'a Material,
         choice: Choice,
+        between: Option<&mut Between<'_>>,
         tell: &mut dyn FnMut(LoadNews<'_>),
     ) -> Result<Self, LoadError> {
-        let mut network = Network::open(plan, choice)?;
+        let mut network = Network::open(plan, choice, between)?;
         for port in [&network.n3, &network.n6] {
             tell(LoadNews::Note(&format!("{}: {}", port.name, port.choice)));
         }
@@ -366,9 +374,9 @@ impl<'a> Rig<'a> {
             Tunnel { teid, endpoint: endpoint as u16 }
         });
         let tunnels = tunnels.collect();
-        let Network { n3, n6, gnb, own, .. } = network;
+        let Network { n3, n6, gnb, own, _between, .. } = network;
         let ports = [n3, n6];
-        Ok(Self { plan, material, sessions, ports, tunnels, endpoints, next_hops, gnb, own })
+        Ok(Self { plan, material, sessions, ports, tunnels, endpoints, next_hops, gnb, own, _between })
     }
 
     /// Sends what `sources` give, and receives. The results of a run that is to be kept go to a folder.

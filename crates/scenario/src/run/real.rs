@@ -3,8 +3,10 @@
 mod build;
 mod iperf3;
 pub(crate) mod live;
+mod plane;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
@@ -23,6 +25,7 @@ use crate::plan::{Cell, Link, Plan};
 use crate::read::mean_delay;
 use crate::run::cell::{self, CONNECT_LIMIT};
 use crate::run::links::{self, AdapterCounts, LinkError, LinkNodes};
+use crate::run::load::LoadError;
 use crate::run::schedule::{self, Governor, Jobs, Load, Queue, TOTAL_RATE, Waiting};
 use crate::run::talk;
 use crate::run::{Executor, Outcome, Results, RunError};
@@ -53,6 +56,32 @@ pub enum CellError {
     /// QUIC.
     #[error(transparent)]
     Keys(#[from] traffic::KeyError),
+    /// A load on a UPF.
+    #[error(transparent)]
+    Load(LoadError),
+    /// A capture that a load replays is not there.
+    #[error(
+        "`{file}` replays {}, which is not there; make it with a scenario that captures (`trace-download.yaml` and `trace-video.yaml` ship with Narrows; the capture is in `captures/` of the results), or name another one by `trace`", path.display()
+    )]
+    NoCapture {
+        /// The load file.
+        file: String,
+        /// The capture.
+        path: PathBuf,
+    },
+    /// A load as the scenario changes it.
+    #[error("the load `{flow}` cannot be run: {why}")]
+    Embedded {
+        /// The traffic entry.
+        flow: String,
+        /// Why.
+        why: String,
+    },
+    /// Links stand before the own UPF only.
+    #[error(
+        "links stand on N3 and N6 of the own UPF alone; leave `n3` and `n6` of the load away, or its UPF's addresses"
+    )]
+    LinkedElsewhere,
     /// A fault in the program itself.
     #[error("a cell's thread failed: {0}; this is a fault of narrows, please report it")]
     Panicked(String),
@@ -78,6 +107,7 @@ const STALL_SHARE: f64 = 0.02;
 ///
 /// The first that is missing.
 pub(crate) fn check(cells: &[Cell]) -> Result<(), CellError> {
+    plane::require(cells)?;
     Ok(iperf3::require(cells)?)
 }
 
@@ -144,6 +174,9 @@ impl Testbed {
 
     /// Builds a cell, runs it to its end and takes it down.
     fn run(&self, cell: &Cell) -> Result<CellRecord, CellError> {
+        if let Some((flow, load)) = cell.load() {
+            return plane::run(&self.dataplane, cell, flow, load);
+        }
         let built = Built::new(cell)?;
         let machine = cpu::Machine::now();
         let started = Instant::now();

@@ -138,6 +138,10 @@ pub(crate) const TOTAL_RATE: u64 = 400_000_000;
 /// but no more than the links carry.
 #[must_use]
 pub(crate) fn rate(cell: &Cell) -> u64 {
+    // Generator and UPF take the whole machine, whatever a link on the way lets pass.
+    if cell.load().is_some() {
+        return u64::MAX;
+    }
     let directions = cell.links.iter().filter_map(Link::packets).flatten();
     let pipes = directions.flat_map(|way| way.branches.iter().map(|branch| &branch.pipe).chain([&way.pipe]));
     let lines = cell.links.iter().filter_map(Link::characters).flatten().map(|way| way.pace.bits_per_second());
@@ -149,7 +153,7 @@ pub(crate) fn rate(cell: &Cell) -> u64 {
         // Voice; a call's signalling is little beside it.
         Traffic::Call(call) => call.voice.rate().map_or(0, Rate::bits_per_second),
         // As fast as the link takes a segment.
-        Traffic::Quic(_) => u64::MAX,
+        Traffic::Quic(_) | Traffic::Load(_) => u64::MAX,
         Traffic::Ping(_) | Traffic::Pairs(_) => 0,
     });
     flows.fold(0, u64::saturating_add).min(link.saturating_mul(2))

@@ -40,6 +40,12 @@ pub enum SimulationError {
         /// The flow.
         flow: String,
     },
+    /// A load on a UPF is a matter of real packets.
+    #[error("flow `{flow}`: a load on a UPF cannot run in virtual time; run without --virtual")]
+    Load {
+        /// The flow.
+        flow: String,
+    },
     /// A link that cannot be.
     #[error(transparent)]
     Link(#[from] LinkError),
@@ -76,6 +82,7 @@ pub(crate) fn check(cells: &[Cell]) -> Result<(), SimulationError> {
     cells.iter().flat_map(|cell| &cell.flows).try_for_each(|flow| match &flow.traffic {
         Traffic::Tcp(Tcp { engine: TcpEngine::Iperf3, .. }) => Err(SimulationError::Iperf3 { flow: flow.name.clone() }),
         Traffic::Tcp(tcp) => congestion(flow, tcp).map(drop),
+        Traffic::Load(_) => Err(SimulationError::Load { flow: flow.name.clone() }),
         Traffic::Udp(_)
         | Traffic::Ping(_)
         | Traffic::Voice(_)
@@ -287,6 +294,7 @@ impl World {
             Traffic::Voice(voice) => self.talk(cell, number, talk::voice(cell, flow, voice)),
             Traffic::Pairs(pairs) => self.talk(cell, number, talk::pairs(cell, flow, pairs)),
             Traffic::Quic(quic) => self.talk(cell, number, talk::quic(cell, flow, quic)?),
+            Traffic::Load(_) => return Err(SimulationError::Load { flow: flow.name.clone() }),
             Traffic::Call(call) => {
                 let addresses = [self.topology.application(flow.from), to];
                 self.talk(cell, number, talk::call(cell, flow, call, addresses))

@@ -80,7 +80,7 @@ pub(crate) fn observe(traffic: &Traffic, observation: &mut Observation, [from, t
             observation.pairs = slope(&ways[0], pairs);
             separate(&mut observation.series, pairs.header);
         }
-        Traffic::Tcp(_) | Traffic::Udp(_) | Traffic::Ping(_) | Traffic::Quic(_) => {}
+        Traffic::Tcp(_) | Traffic::Udp(_) | Traffic::Ping(_) | Traffic::Quic(_) | Traffic::Load(_) => {}
     }
 }
 

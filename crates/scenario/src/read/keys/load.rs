@@ -31,6 +31,34 @@ pub(crate) static LOAD: Table = Table {
     ],
 };
 
+pub(crate) static EMBEDDED: Table = Table {
+    what: "a load in a scenario",
+    keys: &[
+        key("file", "load.yaml", "The load file; captures it names are looked for beside the scenario. Required."),
+        key("n3", "radio", "The link that stands on N3; its first end is the gNB's. None if absent."),
+        key("n6", "core", "The link that stands on N6; its first end is the UPF's. None if absent."),
+        key("groups", "{base: {rate: 25000}}", "Changes in single groups, by name; they go before those of all."),
+        RATE,
+        DIRECTION,
+        FLOWS,
+        INSTANCES_CHANGED,
+        REPETITIONS_CHANGED,
+        TRACE_CHANGED,
+    ],
+};
+
+pub(crate) static CHANGE: Table = Table {
+    what: "changes in a group of a load",
+    keys: &[RATE, DIRECTION, FLOWS, INSTANCES_CHANGED, REPETITIONS_CHANGED, TRACE_CHANGED],
+};
+
+const RATE: Key = key("rate", "100000", "Packets a second in all directions together, of steady models; 0 for none.");
+const DIRECTION: Key = key("direction", "both or up or down", "Which directions share the rate, of steady models.");
+const FLOWS: Key = key("flows", "10", "Flows of the whole group, of models.");
+const INSTANCES_CHANGED: Key = key("instances", "3", "Instances of a trace at once; 0 for none.");
+const REPETITIONS_CHANGED: Key = key("repetitions", "28", "How often a trace is played, one after the other.");
+const TRACE_CHANGED: Key = key("trace", "download.pcapng", "Another capture for a trace.");
+
 pub(crate) static INTERFACE: Table = Table {
     what: "an interface",
     keys: &[

@@ -34,6 +34,14 @@ const UPF_N6_6: Ipv6Addr = Ipv6Addr::new(0xfd6e, 0x6172, 0x726f, 6, 0, 0, 0, 2);
 /// How long neighbours are looked for.
 const PATIENCE: Span = Span::from_secs(6);
 
+/// What stands between the generator and the own UPF.
+pub(crate) struct Between<'a> {
+    /// Whether it stands on N3 and on N6.
+    pub(crate) lines: [bool; 2],
+    /// Joins `n3-load` with `n3-upf`, and `n6-load` with `n6-upf`, in the namespace it is given.
+    pub(crate) open: &'a mut (dyn FnMut(&Namespace) -> Result<(), LoadError> + Send),
+}
+
 /// The way to a UPF, open.
 pub(super) struct Network {
     pub(super) n3: Port,
@@ -47,6 +55,8 @@ pub(super) struct Network {
     pub(super) gnb: IpAddr,
     /// The own UPF, if it is that.
     pub(super) own: Option<OwnUpf>,
+    /// The namespace between us and the own UPF, if something stands there.
+    pub(super) _between: Option<Namespace>,
 }
 
 /// One side of the UPF.
@@ -88,9 +98,9 @@ impl OwnUpf {
 
 impl Network {
     /// Opens it.
-    pub(super) fn open(plan: &LoadPlan, choice: Choice) -> Result<Self, LoadError> {
+    pub(super) fn open(plan: &LoadPlan, choice: Choice, between: Option<&mut Between<'_>>) -> Result<Self, LoadError> {
         match &plan.upf {
-            Upf::Own => own(plan, choice),
+            Upf::Own => own(plan, choice, between),
             Upf::Other(there) => {
                 let pdns = data_networks(&plan.population);
                 let n3 = Port::open(None, &there.n3.interface, vec![there.n3.address], &[], there.n3.gateway, choice)?;
@@ -103,7 +113,7 @@ impl Network {
                 let peer = SocketAddr::new(there.n4_upf, PFCP_PORT);
                 let n4 = control_socket(local)?;
                 let smf = if local.is_unspecified() { own_address(peer)? } else { local };
-                Ok(Self { n3, n6, n4, peer, smf, gnb: there.n3.address, own: None })
+                Ok(Self { n3, n6, n4, peer, smf, gnb: there.n3.address, own: None, _between: None })
             }
         }
     }
@@ -181,14 +191,32 @@ fn data_networks(population: &Population) -> Vec<AddressRange> {
 }
 
 /// The own UPF in a namespace, and ours beside it, joined by three veth pairs.
-fn own(plan: &LoadPlan, choice: Choice) -> Result<Network, LoadError> {
+fn own(plan: &LoadPlan, choice: Choice, between: Option<&mut Between<'_>>) -> Result<Network, LoadError> {
     let (ours, theirs) = (Namespace::new()?, Namespace::new()?);
+    let middle = between.as_ref().map(|_| Namespace::new()).transpose()?;
+    let emulated = between.as_ref().map_or([false; 2], |between| between.lines);
+    // N4 is not emulated.
+    let lines = [("n3", emulated[0]), ("n4", false), ("n6", emulated[1])];
     ours.configure(|net| {
-        for name in ["n3", "n4", "n6"] {
-            net.veth(name, &theirs, name)?;
-        }
-        Ok(())
+        lines.iter().try_for_each(|(name, emulated)| match middle.as_ref().filter(|_| *emulated) {
+            Some(middle) => net.veth(name, middle, &format!("{name}-load")),
+            None => net.veth(name, &theirs, name),
+        })
     })?;
+    if let Some(middle) = &middle {
+        middle.configure(|net| {
+            for (name, _) in lines.iter().filter(|(_, emulated)| *emulated) {
+                net.veth(&format!("{name}-upf"), &theirs, name)?;
+                for end in ["load", "upf"] {
+                    let interface = format!("{name}-{end}");
+                    net.mtu(&interface, MTU)?;
+                    net.ipv6(&interface, false)?;
+                    net.up(&interface)?;
+                }
+            }
+            Ok(())
+        })?;
+    }
     for (namespace, address) in [(&ours, SMF), (&theirs, UPF_N4)] {
         namespace.configure(|net| {
             net.up("lo")?;
@@ -200,6 +228,9 @@ fn own(plan: &LoadPlan, choice: Choice) -> Result<Network, LoadError> {
             net.address("n4", address.into(), 24)?;
             net.up("n4")
         })?;
+    }
+    if let Some((between, middle)) = between.zip(middle.as_ref()) {
+        (between.open)(middle)?;
     }
     let side = |interface: &str, addresses: Vec<(IpAddr, u8)>, gateways| UpfSide {
         interface: interface.into(),
@@ -232,7 +263,16 @@ fn own(plan: &LoadPlan, choice: Choice) -> Result<Network, LoadError> {
     let mut n6 = Port::open(Some(&ours), "n6", vec![ROUTER.into(), ROUTER_6.into()], &pdns, UPF_N6.into(), choice)?;
     n6.also = Some(UPF_N6_6.into());
     let peer = SocketAddr::new(UPF_N4.into(), PFCP_PORT);
-    Ok(Network { n3, n6, n4, peer, smf: SMF.into(), gnb: GNB.into(), own: Some(OwnUpf { stop, thread }) })
+    Ok(Network {
+        n3,
+        n6,
+        n4,
+        peer,
+        smf: SMF.into(),
+        gnb: GNB.into(),
+        own: Some(OwnUpf { stop, thread }),
+        _between: middle,
+    })
 }
 
 fn control_socket(address: IpAddr) -> Result<UdpSocket, LoadError> {

@@ -126,6 +126,8 @@ pub(super) fn flow_spec(cell: &Cell, number: usize, applications: &[End]) -> Res
         Traffic::Voice(voice) => datagrams(talk::voice(cell, flow, voice)),
         Traffic::Pairs(pairs) => datagrams(talk::pairs(cell, flow, pairs)),
         Traffic::Quic(quic) => datagrams(talk::quic(cell, flow, quic)?),
+        // Such a cell is not built.
+        Traffic::Load(_) => return Err(CellError::Embedded { flow: flow.name.clone(), why: "it runs alone".into() }),
         Traffic::Call(call) => {
             let addresses = [applications[flow.from].address, applications[flow.to].address];
             datagrams(talk::call(cell, flow, call, addresses))
