@@ -31,9 +31,9 @@ fn read(rest: &str) -> Result<Plan, String> {
 
 /// The load of a cell as it is run.
 fn applied(cell: &Cell) -> LoadPlan {
-    let (_, load) = cell.load().unwrap();
-    let mut plan = parse_load(&load.file, "t", &load.text, &load.folder, 1).unwrap();
-    load.apply(&mut plan, cell.duration, 10).unwrap();
+    let (_, load) = cell.load().expect("a load");
+    let mut plan = parse_load(&load.file, "t", &load.text, &load.folder, 1).expect("it was read before");
+    load.apply(&mut plan, cell.duration, 10).expect("it was changed before");
     plan
 }
 
