@@ -90,6 +90,8 @@ pub enum CellError {
     Iperf3(#[from] Iperf3Error),
 }
 
+/// How long a load that is interrupted may take to delete its sessions.
+const LOAD_ENDS: Duration = Duration::from_secs(60);
 /// A packet that is late by less than this is late by nothing worth counting on any link.
 const LATE_LEAST: Span = Span::from_millis(1);
 /// On a slow link a packet is late only if that changes its delay by more than one part in this.
@@ -122,6 +124,7 @@ pub(crate) fn run(plan: &Plan, mut todo: Queue, jobs: Jobs, results: &mut Result
     let mut governor = Governor::new(jobs);
     let mut running = Running::default();
     let mut watch = Watch::start(&testbed);
+    let mut cut_off = false;
     loop {
         let stop = netio::sandbox::interrupted();
         while !stop && running.cells.len() < governor.limit() {
@@ -137,6 +140,11 @@ pub(crate) fn run(plan: &Plan, mut todo: Queue, jobs: Jobs, results: &mut Result
             break;
         }
         match finished.recv_timeout(Duration::from_millis(200)) {
+            Ok((_, Err(CellError::Load(LoadError::Interrupted)))) => {
+                running.cells.clear();
+                cut_off = true;
+                break;
+            }
             Ok((cell, outcome)) => {
                 running.cells.retain(|other| *other != cell);
                 let record = outcome?;
@@ -154,7 +162,11 @@ pub(crate) fn run(plan: &Plan, mut todo: Queue, jobs: Jobs, results: &mut Result
             }
         }
     }
-    Ok(if todo.is_empty() && running.cells.is_empty() { Outcome::Complete } else { Outcome::Interrupted })
+    if running.cells.iter().any(|waiting| plan.cells[waiting.cell].load().is_some()) {
+        // It hears of the interruption itself, and deletes its sessions. It ran alone.
+        let _ = finished.recv_timeout(LOAD_ENDS);
+    }
+    Ok(if todo.is_empty() && running.cells.is_empty() && !cut_off { Outcome::Complete } else { Outcome::Interrupted })
 }
 
 /// What every cell shares: one thread for the links, one for the endpoints.
