@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use clap::Parser;
-use scenario::{FileError, Options};
+use scenario::Options;
 
 use crate::args::{Command, LineAction, Link, LinkAction, Narrows, Scenario};
 
@@ -143,7 +143,9 @@ fn scenarios_in_pages_decode() {
             let plan = if block.contains("session_group:") {
                 scenario::parse_load(&name, "load", &block, Path::new(""), 1).map(drop)
             } else {
-                scenario::parse(&name, &block, &|_| Err(FileError::NotText), &Options::default()).map(drop)
+                // Pages name load files that we ship.
+                let beside = |file: &str| Ok(fs::read_to_string(root().join("scenarios").join(file))?);
+                scenario::parse(&name, &block, &beside, &Options::default()).map(drop)
             };
             plan.unwrap_or_else(|error| panic!("{error}"));
             decoded += 1;
