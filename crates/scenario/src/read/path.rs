@@ -24,22 +24,20 @@ pub(crate) struct Adapters {
 #[derive(Clone, Debug)]
 struct Wish {
     config: AdapterConfig,
-    /// Whether its rate and its bits a character are said, or follow from the link.
-    says: (bool, bool),
-    /// Where its bits a character are said.
-    bits_at: Option<At>,
-    /// Where its rate is said.
+    /// Where its rate is said, or it follows from the link.
     rate_at: Option<At>,
+    /// The same of its bits a character.
+    bits_at: Option<At>,
 }
 
 impl Wish {
     /// The adapter in front of a line with this rate and so many bits a character.
     fn before(&self, rate: Rate, bits: u8) -> AdapterConfig {
         let mut config = self.config.clone();
-        if !self.says.0 {
+        if self.rate_at.is_none() {
             config.rate = rate;
         }
-        if !self.says.1 {
+        if self.bits_at.is_none() {
             config.bits_per_character = bits;
         }
         config
@@ -62,11 +60,10 @@ impl Adapters {
             let names = nodes.map(|node| Ok((fields::text(notes, node)?.to_owned(), node.at)));
             links = Some(names.collect::<Result<_, Noted>>()?);
         }
-        let says = |key| own.entry(key).is_some_and(|entry| !matches!(entry.node.value, Value::Null));
-        let says = (says("rate"), says("bits-per-character"));
-        let bits_at = own.entry("bits-per-character").filter(|_| says.1).map(|entry| entry.key_at);
-        let rate_at = own.entry("rate").filter(|_| says.0).map(|entry| entry.key_at);
-        Ok(Self { wish: Wish { config: adapter::decode(notes, &own)?, says, bits_at, rate_at }, links })
+        let said =
+            |key| own.entry(key).filter(|entry| !matches!(entry.node.value, Value::Null)).map(|entry| entry.key_at);
+        let (rate_at, bits_at) = (said("rate"), said("bits-per-character"));
+        Ok(Self { wish: Wish { config: adapter::decode(notes, &own)?, rate_at, bits_at }, links })
     }
 }
 
@@ -74,7 +71,7 @@ impl Decoder<'_> {
     /// Places adapters: those of the path where it has some, and those that do nothing but framing at
     /// every other line, which carries nothing but frames.
     pub(crate) fn place(&self, adapters: Option<&Adapters>, links: &mut [Link]) -> Result<(), Noted> {
-        let plain = Wish { config: AdapterConfig::plain(), says: (false, false), bits_at: None, rate_at: None };
+        let plain = Wish { config: AdapterConfig::plain(), rate_at: None, bits_at: None };
         let named = adapters.and_then(|adapters| adapters.links.as_ref());
         if let Some((name, at)) = named.into_iter().flatten().find(|(name, _)| !links.iter().any(|l| l.name == *name)) {
             let names: Vec<&str> = links.iter().map(|link| link.name.as_str()).collect();
